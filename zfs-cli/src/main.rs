@@ -1,0 +1,2 @@
+//! zcheck
+fn main() {}

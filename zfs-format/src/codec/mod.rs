@@ -1,0 +1,1 @@
+//! Bytes to bytes: one file per algorithm, one dispatch for each kind of codec.

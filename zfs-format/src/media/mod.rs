@@ -1,0 +1,1 @@
+//! Where bytes come from: files, block devices, images. Read-only by type.
