@@ -1,0 +1,163 @@
+//! The catalogue: one row for each kind of finding. Codes are never reused or renumbered.
+
+use super::Severity;
+
+/// What a code means, for reports and for `zcheck explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// `ZC` and four digits; the first two name the area.
+    pub code: &'static str,
+    /// How bad it is unless the instance says otherwise.
+    pub severity: Severity,
+    /// A few words.
+    pub title: &'static str,
+    /// What it means, in a paragraph.
+    pub meaning: &'static str,
+    /// What usually causes it.
+    pub causes: &'static str,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+macro_rules! catalogue {
+    ($($(#[$doc:meta])* $kind:ident = $code:literal, $severity:ident, $title:literal,
+        meaning: $meaning:literal, causes: $causes:literal, advice: $advice:literal;)*) => {
+        /// Every kind of finding.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Kind { $($(#[$doc])* $kind,)* }
+
+        impl Kind {
+            /// All kinds, in the order of their codes.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// The row of the catalogue.
+            #[must_use]
+            pub fn entry(self) -> &'static Entry {
+                match self {
+                    $(Self::$kind => &Entry { code: $code, severity: Severity::$severity, title: $title,
+                        meaning: $meaning, causes: $causes, advice: $advice },)*
+                }
+            }
+        }
+    };
+}
+
+catalogue! {
+    /// A label's configuration does not match its checksum, or cannot be read.
+    LabelDamaged = "ZC0101", Degraded, "label damaged",
+        meaning: "Each device carries four labels. The configuration in one of them does not match its checksum, cannot be parsed or cannot be read. The pool is opened from the others.",
+        causes: "Something wrote over the start or the end of the device (a partition table, a boot loader, another file system, dd), or the medium is failing there.",
+        advice: "As long as one label is whole the pool imports, and ZFS rewrites all labels at its next change of configuration. Find out what wrote there.";
+    /// A label is not there at all.
+    LabelMissing = "ZC0102", Degraded, "label missing",
+        meaning: "Where a label belongs there is none: no checksum magic in either byte order.",
+        causes: "The start or the end of the device was overwritten, the device was cut short, or it grew and its last two labels still lie at the old end.",
+        advice: "If the device grew, `zpool online -e` moves the labels. Otherwise find out what wrote there or what cut the device.";
+    /// The device ends before the label says.
+    DeviceTooShort = "ZC0103", Damaged, "device shorter than its label says",
+        meaning: "The label records more allocatable space than the device has. Whatever lies behind the end is not there.",
+        causes: "An image that was not copied completely, a truncated file, a partition made smaller, a LUN mapped with the wrong size.",
+        advice: "Copy the image again and compare sizes, or restore the partition's size. Do not import the pool writable as it is.";
+    /// The labels of one device describe different pools or members.
+    LabelsDisagree = "ZC0104", Note, "labels disagree",
+        meaning: "The valid labels of one device do not name the same pool and the same member. The newest one that fits the pool is used.",
+        causes: "An older pool's labels were left around a newer, smaller one, or two members were swapped while being copied.",
+        advice: "Check that the right device, or the right partition of it, was given.";
+    /// Several inputs carry the same member.
+    MemberTwice = "ZC0105", Note, "the same member given twice",
+        meaning: "Two of the given paths hold the same member of the pool (equal guid). The one with the newest uberblock is used, the other is not counted as redundancy.",
+        causes: "One device under two names, a copy of a disk beside the original, two paths of a multipath device.",
+        advice: "Give each member once. If one is an older copy, remove it from the list.";
+    /// A member of the pool was not given.
+    MemberMissing = "ZC0106", Degraded, "member missing",
+        meaning: "The configuration of the pool lists a device that was not among the given paths.",
+        causes: "A disk that is unplugged or dead, or a member image that was not given.",
+        advice: "Give all members, or the directory they lie in. What could be checked without it was checked.";
+    /// A part of the configuration could not be read.
+    ConfigIncomplete = "ZC0107", Degraded, "configuration incomplete",
+        meaning: "The pool's own list of devices in the MOS could not be read or parsed; the labels of the given devices were used instead.",
+        causes: "Damage to the MOS, listed as findings of its own.",
+        advice: "Look at the other findings in the MOS.";
+    /// The pool was not exported.
+    NotExported = "ZC0108", Note, "pool was not exported",
+        meaning: "The labels say that the pool is in use. If it is imported somewhere right now, what was read may be a mixture of states; if it is not, the host simply went down without exporting it.",
+        causes: "A copy of a running system's disk, a crash, a disk pulled without export.",
+        advice: "If the pool may be imported elsewhere, export it or check a snapshot of the device.";
+    /// The newest uberblock cannot be used.
+    RootLost = "ZC0201", Damaged, "the newest state cannot be read",
+        meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",
+        causes: "A crash on a disk that lies about flushed writes, a pool written by two hosts, a damaged disk.",
+        advice: "Older states may still be whole: OpenZFS tries them with `zpool import -F`. Copy the devices before any attempt.";
+    /// A block of the pool does not match its checksum.
+    BlockChecksum = "ZC0301", Damaged, "block checksum mismatch",
+        meaning: "A copy of the block does not match the checksum in its block pointer. If another copy is good the block is only degraded and a scrub in ZFS would repair it; if none is, the block is lost.",
+        causes: "The storage path (controller, array, cable, copy), a failing disk, memory errors while writing, or something that wrote to the device behind ZFS.",
+        advice: "Lost file data: restore the named files from a backup. Degraded: import the pool and run `zpool scrub`. Look at the pattern of the offsets: regular ones point at the storage path, not at the disk.";
+    /// The checksum is right but the payload does not decompress.
+    BlockUndecodable = "ZC0302", Damaged, "block does not decode",
+        meaning: "The checksum of the block holds, yet its payload does not decompress to the size the pointer records. Reading the file gives an error although a scrub in ZFS finds nothing.",
+        causes: "The block was damaged in memory before its checksum was computed, or written by a faulty compressor.",
+        advice: "Restore the named file from a backup and test the memory of the host that wrote it.";
+    /// The device did not return the bytes.
+    BlockReadError = "ZC0303", Damaged, "block cannot be read",
+        meaning: "The device returned an error for a copy of the block.",
+        causes: "A failing disk, a bad cable or controller, an image on failing storage.",
+        advice: "Copy the device with ddrescue and check the copy.";
+    /// A block pointer holds values the format does not allow.
+    PointerInvalid = "ZC0304", Damaged, "block pointer invalid",
+        meaning: "A block with a right checksum holds a block pointer with impossible values: an unknown algorithm, a size or a type out of range, or a level that does not follow from its parent.",
+        causes: "Memory errors while the parent block was written, or a bug in the software that wrote it.",
+        advice: "The named object is damaged for ZFS too. Restore it from a backup.";
+    /// A block's address lies outside its device.
+    BlockOutOfRange = "ZC0305", Damaged, "block outside the device",
+        meaning: "The address of a copy lies beyond the end of the device, or on a vdev that does not exist.",
+        causes: "A device cut short, or a damaged block pointer.",
+        advice: "Check the size of the device against its label.";
+    /// A block lies on a device that was not given.
+    BlockMissing = "ZC0306", Damaged, "block on a missing device",
+        meaning: "All copies of the block that are on the given devices are bad, or none is on them.",
+        causes: "A member that was not given.",
+        advice: "Give all members of the pool.";
+    /// A dnode has fields that contradict each other.
+    DnodeInvalid = "ZC0401", Damaged, "dnode invalid",
+        meaning: "The description of an object holds impossible values. The object and what it holds cannot be reached.",
+        causes: "Memory errors while it was written, or a bug in the software that wrote it.",
+        advice: "Restore the named object from a backup.";
+    /// An object set's header is not one.
+    ObjsetInvalid = "ZC0402", Damaged, "object set invalid",
+        meaning: "The block at the root of a dataset does not hold an object set. Nothing in the dataset can be reached.",
+        causes: "Memory errors while it was written, or a bug in the software that wrote it.",
+        advice: "Restore the dataset from a backup.";
+    /// A structure of the MOS cannot be parsed.
+    MosObjectInvalid = "ZC0403", Damaged, "pool metadata object invalid",
+        meaning: "An object of the pool's own metadata has a right checksum but cannot be parsed. What depends on it was not checked.",
+        causes: "Memory errors while it was written, or a bug in the software that wrote it.",
+        advice: "Data that can be read should be copied off; the pool itself may have to be made anew.";
+}
+
+impl Kind {
+    /// The kind with this code, in any case.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.entry().code.eq_ignore_ascii_case(code))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_ascend() {
+        let codes: Vec<_> = Kind::ALL.iter().map(|kind| kind.entry().code).collect();
+        assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
+        assert!(codes.iter().all(|code| code.len() == 6 && code.starts_with("ZC")));
+    }
+
+    #[test]
+    fn a_code_is_found_in_any_case() {
+        assert_eq!(Kind::from_code("zc0301"), Some(Kind::BlockChecksum));
+        assert_eq!(Kind::from_code("ZC9999"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a run is asked to do.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a scrub is asked to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Worker threads; at least 1.
+    pub threads: usize,
+    /// Memory for queues and buffers, in bytes.
+    pub memory_bytes: u64,
+    /// Decode one good copy of every block.
+    pub decode: bool,
+    /// Findings kept in full; further ones are only counted.
+    pub findings_max: usize,
+}
+
+impl Options {
+    /// The smallest memory budget a run accepts: 64 MiB.
+    pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            memory_bytes: 256 << 20,
+            decode: true,
+            findings_max: 10_000,
+        }
+    }
+}
+
+/// Counters that a caller may read while a scrub runs, and the switch that stops it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done_bytes: AtomicU64,
+    known_bytes: AtomicU64,
+    bad_blocks: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+/// A snapshot of [`Progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgressReading {
+    /// Allocated bytes already judged.
+    pub done_bytes: u64,
+    /// Allocated bytes known to exist; never below `done_bytes`.
+    pub known_bytes: u64,
+    /// Blocks with at least one bad copy so far.
+    pub bad_blocks: u64,
+}
+
+impl Progress {
+    /// Asks the run to stop; it ends soon with a partial outcome.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Progress::cancel`] was called.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Reads the counters.
+    #[must_use]
+    pub fn read(&self) -> ProgressReading {
+        let done_bytes = self.done_bytes.load(Ordering::Relaxed);
+        let known_bytes = self.known_bytes.load(Ordering::Relaxed).max(done_bytes);
+        ProgressReading { done_bytes, known_bytes, bad_blocks: self.bad_blocks.load(Ordering::Relaxed) }
+    }
+
+    /// Adds bytes that were judged.
+    pub fn add_done(&self, bytes: u64) {
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Raises the number of bytes known to exist to at least `bytes`.
+    pub fn raise_known(&self, bytes: u64) {
+        self.known_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts one more block with a bad copy.
+    pub fn add_bad_block(&self) {
+        self.bad_blocks.fetch_add(1, Ordering::Relaxed);
+    }
+}
