@@ -1,1 +1,4 @@
 //! Bytes to bytes: one file per algorithm, one dispatch for each kind of codec.
+
+pub mod checksum;
+pub mod compress;
