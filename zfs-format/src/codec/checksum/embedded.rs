@@ -26,6 +26,9 @@ pub enum Embedded {
     Absent,
 }
 
+/// Continues a sum over more bytes.
+type Append = fn(Endian, Checksum, &[u8]) -> Checksum;
+
 /// The parts of an area around its `zio_eck`.
 struct Parts<'a> {
     endian: Endian,
@@ -96,7 +99,7 @@ pub fn embedded_fletcher_words(
     verifier: [u64; 4],
 ) -> Option<(Endian, Checksum, Checksum)> {
     let Parts { endian, before, stored, after } = split(area, eck_offset)?;
-    let (append, unit_bytes): (fn(Endian, Checksum, &[u8]) -> Checksum, usize) = match kind {
+    let (append, unit_bytes): (Append, usize) = match kind {
         ChecksumKind::ZILOG => (fletcher2::append, 16),
         ChecksumKind::ZILOG2 => (fletcher4::append, 4),
         _ => return None,

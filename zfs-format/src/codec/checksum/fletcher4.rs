@@ -72,6 +72,7 @@ fn add(sums: Checksum, words: &[[u8; 4]], load: impl Fn([u8; 4]) -> u32) -> Chec
 }
 
 /// N lanes, for the compiler to turn into vector code of whatever instruction set the caller enables. N is even.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "other targets use the plain loop so far"))]
 #[inline(always)]
 pub(super) fn lanes<const N: usize>(endian: Endian, bytes: &[u8]) -> Checksum {
     match endian {

@@ -156,10 +156,10 @@ fn zstd_header_is_read_in_both_orders_of_its_second_word() {
 #[test]
 fn a_zstd_frame_cannot_make_the_decoder_allocate_what_it_declares() {
     let mut decoder = zstd::ZstdDecoder::default();
-    // Content size 2^40 with a single segment; window of 2^41 - x; both with one raw block of one byte.
+    // Content size 2^40 with a single segment; window of almost 2^42; both with one raw block of one byte.
     let huge_content = [0xe0, 0, 0, 0, 0, 0, 1, 0, 0, 0x09, 0, 0, b'x'];
     let huge_window = [0x00, 0xff, 0x09, 0, 0, b'x'];
-    // Declares 0 bytes (in 8) with a window of 2^41 - x: the path that would reserve a window.
+    // Declares 0 bytes (in 8) with a window of almost 2^42: the path that would reserve a window.
     let zero_content = [0xc0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x09, 0, 0, b'x'];
     for stream in [&huge_content[..], &huge_window, &zero_content] {
         let mut dst = [0; 512];

@@ -1,0 +1,89 @@
+//! Speed of the codecs on one 128 KiB record, in bytes of decoded or summed data per second.
+#![allow(missing_docs, reason = "criterion_group makes a public function")]
+#![allow(clippy::unwrap_used, reason = "a bench may stop")]
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use zfs_format::Endian;
+use zfs_format::codec::checksum::{compute, compute_plain, fletcher4_kernel_name};
+use zfs_format::codec::compress::Decompressor;
+use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
+
+const RECORD_BYTES: usize = 128 << 10;
+
+/// Text with about the redundancy of source code.
+fn record() -> Vec<u8> {
+    let words =
+        ["vdev", "objset", "the", "of", "block", "pointer", "\n    let ", " = ", "();", "u64", "dnode", "&self"];
+    let mut state = 1_u32;
+    let mut text = Vec::with_capacity(RECORD_BYTES + 16);
+    while text.len() < RECORD_BYTES {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        text.extend_from_slice(words[(state >> 20) as usize % words.len()].as_bytes());
+        if state >> 29 == 0 {
+            text.extend_from_slice((state >> 8).to_string().as_bytes());
+        }
+        text.push(b' ');
+    }
+    text.truncate(RECORD_BYTES);
+    text
+}
+
+fn framed(stream: &[u8], second_word: &[u8]) -> Vec<u8> {
+    [&u32::try_from(stream.len()).unwrap().to_be_bytes(), second_word, stream].concat()
+}
+
+fn zlib(plain: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(plain.len() * 2);
+    flate2::Compress::new(flate2::Compression::new(6), true)
+        .compress_vec(plain, &mut out, flate2::FlushCompress::Finish)
+        .unwrap();
+    out
+}
+
+fn zstd(plain: &[u8]) -> Vec<u8> {
+    let level = structured_zstd::encoding::CompressionLevel::from_level(3);
+    let stream = structured_zstd::encoding::compress_slice_to_vec(plain, level).split_off(4);
+    framed(&stream, &[3, 0, 0x28, 0xa5])
+}
+
+fn checksums(c: &mut Criterion) {
+    let bytes = record();
+    let mut group = c.benchmark_group("checksum");
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    let fast = format!("fletcher4/{}", fletcher4_kernel_name());
+    for (name, kind) in [
+        (fast.as_str(), ChecksumKind::FLETCHER4),
+        ("fletcher2", ChecksumKind::FLETCHER2),
+        ("sha256", ChecksumKind::SHA256),
+        ("sha512", ChecksumKind::SHA512),
+    ] {
+        group.bench_function(name, |b| b.iter(|| compute(kind, Endian::Little, black_box(&bytes))));
+    }
+    group.bench_function("fletcher4/big endian", |b| {
+        b.iter(|| compute(ChecksumKind::FLETCHER4, Endian::Big, black_box(&bytes)));
+    });
+    group.bench_function("fletcher4/plain", |b| {
+        b.iter(|| compute_plain(ChecksumKind::FLETCHER4, Endian::Little, black_box(&bytes)));
+    });
+    group.finish();
+}
+
+fn decompression(c: &mut Criterion) {
+    let plain = record();
+    let mut dst = vec![0; plain.len()];
+    let mut decompressor = Decompressor::new();
+    let mut group = c.benchmark_group("decompress");
+    group.throughput(Throughput::Bytes(plain.len() as u64));
+    for (name, kind, src) in [
+        ("lz4", CompressKind::LZ4, framed(&lz4_flex::block::compress(&plain), &[])),
+        ("zstd-3", CompressKind::ZSTD, zstd(&plain)),
+        ("gzip-6", CompressKind(10), zlib(&plain)),
+    ] {
+        group.bench_function(name, |b| b.iter(|| decompressor.decompress(kind, black_box(&src), &mut dst).unwrap()));
+    }
+    group.finish();
+}
+
+criterion_group!(kernels, checksums, decompression);
+criterion_main!(kernels);
