@@ -195,6 +195,7 @@ pub(super) fn endian_by_magic(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ondisk::testing::stored;
     use proptest::prelude::*;
 
     #[test]
@@ -229,12 +230,9 @@ mod tests {
         assert_eq!(uberblock_slot_offset(12, 32), None);
     }
 
-    fn stored(endian: Endian, checksum: [u64; 4]) -> Vec<u8> {
-        let put = |word: u64| match endian {
-            Endian::Little => word.to_le_bytes(),
-            Endian::Big => word.to_be_bytes(),
-        };
-        [ECK_MAGIC].into_iter().chain(checksum).flat_map(put).collect()
+    fn eck(endian: Endian, checksum: [u64; 4]) -> Vec<u8> {
+        let [a, b, c, d] = checksum;
+        stored(&[ECK_MAGIC, a, b, c, d], endian)
     }
 
     #[test]
@@ -256,8 +254,8 @@ mod tests {
     proptest! {
         #[test]
         fn both_byte_orders_agree(checksum: [u64; 4]) {
-            let little = EmbeddedChecksum::parse(&stored(Endian::Little, checksum)).unwrap();
-            let big = EmbeddedChecksum::parse(&stored(Endian::Big, checksum)).unwrap();
+            let little = EmbeddedChecksum::parse(&eck(Endian::Little, checksum)).unwrap();
+            let big = EmbeddedChecksum::parse(&eck(Endian::Big, checksum)).unwrap();
             prop_assert_eq!(little.checksum, big.checksum);
             prop_assert_eq!(little.endian, big.endian.swapped());
         }

@@ -4,6 +4,13 @@
 
 pub mod blkptr;
 pub mod dmu;
+pub mod dnode;
+pub mod dsl;
 pub mod label;
 pub mod nvlist;
+pub mod objset;
 pub mod uberblock;
+pub mod zil;
+
+#[cfg(test)]
+mod testing;

@@ -173,21 +173,14 @@ impl Uberblock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dmu::ObjectType;
     use super::*;
+    use crate::ondisk::dmu::ObjectType;
+    use crate::ondisk::testing::{self, stored};
     use proptest::prelude::*;
 
-    fn stored(words: &[u64], endian: Endian) -> Vec<u8> {
-        let put = |word: &u64| match endian {
-            Endian::Little => word.to_le_bytes(),
-            Endian::Big => word.to_be_bytes(),
-        };
-        words.iter().flat_map(put).collect()
-    }
-
-    /// Words 1 to 27: magic, then each word holds its own index, so every field shows where it was read.
+    /// Magic, then each word holds its own index, except those that are decoded further.
     fn numbered() -> Vec<u64> {
-        let mut words: Vec<u64> = (0..27).collect();
+        let mut words = testing::numbered(27);
         words[0] = UBERBLOCK_MAGIC;
         words[22] = MMP_MAGIC;
         words[24] = 0x0007_0005_0003_e807;
