@@ -10,6 +10,7 @@ pub mod label;
 pub mod nvlist;
 pub mod objset;
 pub mod uberblock;
+pub mod zap;
 pub mod zil;
 
 #[cfg(test)]
