@@ -9,9 +9,11 @@ pub mod dsl;
 pub mod label;
 pub mod nvlist;
 pub mod objset;
+pub mod sa;
 pub mod uberblock;
 pub mod zap;
 pub mod zil;
+pub mod znode;
 
 #[cfg(test)]
 mod testing;
