@@ -3,13 +3,16 @@
 #![cfg_attr(not(test), warn(clippy::as_conversions, clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 pub mod blkptr;
+pub mod bpobj;
 pub mod dmu;
 pub mod dnode;
 pub mod dsl;
+pub mod features;
 pub mod label;
 pub mod nvlist;
 pub mod objset;
 pub mod sa;
+pub mod space_map;
 pub mod uberblock;
 pub mod zap;
 pub mod zil;
