@@ -4,6 +4,7 @@
 
 pub mod blkptr;
 pub mod bpobj;
+pub mod bptree;
 pub mod dmu;
 pub mod dnode;
 pub mod dsl;
