@@ -10,7 +10,9 @@ mod xdr;
 use crate::FormatError;
 use byteorder::{BigEndian, LittleEndian};
 
-/// How deep lists may nest here. Real pools need 4 to 6; OpenZFS has its own limit (`nvpair_max_recursion`, 20).
+/// How deep lists may nest here. The configuration of a pool with a spare in use needs about 6.
+///
+/// OpenZFS has a limit of its own: module/nvpair/nvpair.c, `nvpair_max_recursion`.
 pub const NVLIST_DEPTH_MAX: usize = 32;
 
 const WHAT: &str = "nvlist";

@@ -65,7 +65,7 @@ const TABLE: [u64; 256] = {
 ///
 /// The top 28 bits are kept, or the top 48 with [`ZapFlags::HASH64`]; the others are zero.
 ///
-/// Source: OpenZFS module/zfs/zap_micro.c, `zap_hash`; module/zfs/zfs_crc64.c for the polynomial.
+/// Source: OpenZFS module/zfs/zap.c, `zap_hash`; include/sys/spa.h, `ZFS_CRC64_POLY`.
 #[must_use]
 pub fn hash(salt: u64, name: &[u8], flags: ZapFlags) -> u64 {
     let words = || name.chunks_exact(8).map(|word| word.iter().fold(0_u64, |sum, &byte| (sum << 8) | u64::from(byte)));
