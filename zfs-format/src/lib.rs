@@ -13,6 +13,7 @@ pub mod error;
 pub mod media;
 pub mod ondisk;
 pub mod units;
+pub mod vdev;
 
 pub use endian::Endian;
 pub use error::FormatError;

@@ -1,0 +1,134 @@
+//! Files and block devices, read by position.
+
+use super::{MediaError, ReadAt, check_range};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A regular file or a block device, opened for reading only.
+#[derive(Debug)]
+pub struct FileMedium {
+    file: File,
+    size: u64,
+}
+
+impl FileMedium {
+    /// Opens `path` for reading.
+    ///
+    /// # Errors
+    /// [`MediaError::Open`] when that fails, [`MediaError::NotAMedium`] for directories, pipes and character devices.
+    pub fn open(path: &Path) -> Result<Self, MediaError> {
+        let fail = |source: io::Error| MediaError::Open { path: path.to_path_buf(), source: Arc::new(source) };
+        // Opening a pipe for reading would wait for its writer: look before opening.
+        if let Some(kind) = kind_that_cannot_be_read(&std::fs::metadata(path).map_err(fail)?) {
+            return Err(MediaError::NotAMedium { path: path.to_path_buf(), kind });
+        }
+        let mut file = File::open(path).map_err(fail)?;
+        // The length in the metadata of a block device is 0; the end found by seeking is right for both.
+        let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
+        Ok(Self { file, size })
+    }
+
+    /// Takes an open file.
+    ///
+    /// # Errors
+    /// What seeking to its end reports.
+    pub fn from_file(mut file: File) -> io::Result<Self> {
+        let size = file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, size })
+    }
+}
+
+/// Names the kind of a directory entry that is neither a regular file nor a block device.
+fn kind_that_cannot_be_read(metadata: &std::fs::Metadata) -> Option<&'static str> {
+    let file_type = metadata.file_type();
+    if file_type.is_dir() {
+        return Some("a directory");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if file_type.is_fifo() {
+            return Some("a pipe");
+        }
+        if file_type.is_socket() {
+            return Some("a socket");
+        }
+        // Disks are character devices on FreeBSD and macOS, never on Linux.
+        if file_type.is_char_device() && cfg!(target_os = "linux") {
+            return Some("a character device");
+        }
+    }
+    None
+}
+
+impl ReadAt for FileMedium {
+    fn size_bytes(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), MediaError> {
+        check_range(offset, buffer.len(), self.size)?;
+        let length = buffer.len();
+        read_exact_at(&self.file, buffer, offset).map_err(|source| MediaError::Read {
+            offset,
+            length,
+            source: Arc::new(source),
+        })
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    while !buffer.is_empty() {
+        match file.seek_read(buffer, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                buffer = buffer.get_mut(read..).unwrap_or_default();
+                offset = offset.saturating_add(read as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_beyond_the_end_is_an_error_and_not_a_short_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [7; 100]).unwrap();
+        let medium = FileMedium::open(file.path()).unwrap();
+        let mut buffer = [0; 60];
+        medium.read_at(&mut buffer, 40).unwrap();
+        assert_eq!(buffer, [7; 60]);
+        assert!(matches!(medium.read_at(&mut buffer, 41), Err(MediaError::OutOfRange { size: 100, .. })));
+        assert!(matches!(medium.read_at(&mut buffer, u64::MAX), Err(MediaError::OutOfRange { .. })));
+    }
+
+    #[test]
+    fn a_file_cut_short_while_open_is_a_read_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [7; 100]).unwrap();
+        let medium = FileMedium::open(file.path()).unwrap();
+        file.as_file().set_len(10).unwrap();
+        assert!(matches!(medium.read_at(&mut [0; 60], 0), Err(MediaError::Read { .. })));
+    }
+
+    #[test]
+    fn directories_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(FileMedium::open(dir.path()), Err(MediaError::NotAMedium { kind: "a directory", .. })));
+    }
+}
