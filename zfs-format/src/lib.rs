@@ -7,6 +7,7 @@
 //!
 //! Nothing here opens an input for writing, prints, or panics on any input.
 
+pub mod block;
 pub mod codec;
 pub mod endian;
 pub mod error;

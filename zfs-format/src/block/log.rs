@@ -1,0 +1,63 @@
+//! Blocks of an intent log. Their checksum lies inside them, seeded with the checksum words of the pointer.
+
+use super::{BlockReader, Work, bounded, is_mac_split};
+use crate::codec::checksum::{embedded_fletcher_words, matches};
+use crate::endian::OnDisk;
+use crate::ondisk::blkptr::Blkptr;
+use crate::ondisk::dmu::ChecksumKind;
+use crate::ondisk::zil::{ZIL_CHAIN_BYTES, ZilChain};
+use crate::vdev::Place;
+
+/// Where the `zio_eck` lies in the chain structure.
+const ECK_OFFSET: usize = 144;
+/// What the newer form covers is rounded up to this.
+const COVER_BYTES: u64 = 4096;
+
+impl BlockReader<'_> {
+    /// Reads the first good copy of a block of an intent log; [`Work::plain`] then holds it. False when none is good,
+    /// which is how a log normally ends: the last pointer leads to a block that was never written.
+    ///
+    /// Source: OpenZFS module/zfs/zil.c, `zil_read_log_block`; module/zfs/zio_checksum.c, `zio_checksum_error_impl`.
+    pub fn read_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
+        work.plain.clear();
+        let Some(psize) = bounded(bp.psize_bytes()).ok().filter(|_| bp.check().is_ok()) else { return false };
+        for (_, dva) in bp.dvas() {
+            for place in self.tree.places(&dva) {
+                let Place::Leaf { leaf, device_offset_bytes } = place else { continue };
+                work.payload.resize(psize, 0);
+                let state = if dva.is_gang {
+                    self.read_gang(bp, leaf, device_offset_bytes, &mut work.payload)
+                } else {
+                    self.read_leaf(leaf, device_offset_bytes, &mut work.payload)
+                };
+                if state.is_good() && log_matches(bp, &work.payload) {
+                    work.plain.extend_from_slice(&work.payload);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// True when the embedded checksum holds.
+fn log_matches(bp: &Blkptr, block: &[u8]) -> bool {
+    let kind = bp.checksum_kind();
+    let (covered, eck_offset) = match kind {
+        ChecksumKind::ZILOG => (block.len(), block.len().saturating_sub(ZIL_CHAIN_BYTES) + ECK_OFFSET),
+        ChecksumKind::ZILOG2 => {
+            let Ok(chain) =
+                ZilChain::parse(block, bp.endian()).or_else(|_| ZilChain::parse(block, bp.endian().swapped()))
+            else {
+                return false;
+            };
+            let covered = chain.used_bytes.checked_next_multiple_of(COVER_BYTES).unwrap_or(u64::MAX);
+            (usize::try_from(covered).unwrap_or(usize::MAX), ECK_OFFSET)
+        }
+        _ => return false,
+    };
+    block
+        .get(..covered)
+        .and_then(|area| embedded_fletcher_words(kind, area, eck_offset, bp.checksum()))
+        .is_some_and(|(_, computed, stored)| matches(kind, computed, stored, is_mac_split(bp)))
+}

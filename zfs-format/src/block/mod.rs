@@ -1,0 +1,349 @@
+//! From a block pointer to plain bytes: copies, checksums, decompression.
+//!
+//! [`BlockReader::read`] gives the first good copy; [`BlockReader::verify`] looks at every copy. Both count a copy as
+//! good when its checksum holds; whether the payload decodes is told apart from that.
+
+mod gang;
+mod log;
+
+use crate::FormatError;
+use crate::codec::checksum;
+use crate::codec::compress::Decompressor;
+use crate::media::MediaError;
+use crate::ondisk::blkptr::{Blkptr, BlkptrKind, Dva};
+use crate::ondisk::dmu::{CompressKind, ObjectType};
+use crate::units::MAX_BLOCK_BYTES;
+use crate::vdev::{LeafId, Place, VdevTree};
+
+/// What reading one copy of a block gave.
+#[derive(Clone, Debug)]
+pub enum CopyState {
+    /// The checksum holds.
+    Good,
+    /// The bytes do not match the checksum.
+    BadChecksum,
+    /// The device did not give the bytes.
+    Failed(MediaError),
+    /// The device was not given.
+    Missing,
+    /// The address lies outside the device or names no vdev.
+    OutOfRange,
+    /// The vdev type or the checksum algorithm is one this version cannot read.
+    Unsupported(String),
+    /// A gang header or a gang's child is bad.
+    BadGang(String),
+}
+
+impl CopyState {
+    /// True for bytes that match their checksum.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        matches!(self, Self::Good)
+    }
+
+    /// True when the copy was not judged: its device is absent, or this version cannot read it.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Missing | Self::Unsupported(_))
+    }
+}
+
+/// One copy of a block, and what reading it gave.
+#[derive(Clone, Debug)]
+pub struct CopyRead {
+    /// Which of the pointer's addresses.
+    pub copy: usize,
+    /// The address.
+    pub dva: Dva,
+    /// The device, when the address leads to one.
+    pub leaf: Option<LeafId>,
+    /// Byte offset on the device.
+    pub device_offset_bytes: Option<u64>,
+    /// What reading gave.
+    pub state: CopyState,
+}
+
+/// Why a block has no plain bytes.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message names the fields")]
+pub enum ReadError {
+    /// The pointer itself is impossible.
+    #[error("the block pointer is invalid: {0}")]
+    Pointer(#[source] FormatError),
+    /// No copy matches its checksum.
+    #[error("no good copy among {}", copies.len())]
+    NoGoodCopy { copies: Vec<CopyRead> },
+    /// A copy matches its checksum, yet does not decode.
+    #[error("the payload does not decode: {source}")]
+    Undecodable { source: FormatError },
+    /// The payload is encrypted.
+    #[error("the block is encrypted and no key was given")]
+    NoKey,
+    /// Left out of a redacted send stream, by design.
+    #[error("the block was redacted")]
+    Redacted,
+}
+
+/// Buffers for reading blocks; one for each thread, reused from block to block.
+#[derive(Debug, Default)]
+pub struct Work {
+    payload: Vec<u8>,
+    spare: Vec<u8>,
+    plain: Vec<u8>,
+    decompressor: Decompressor,
+}
+
+impl Work {
+    /// The bytes of the block last read or verified, decoded. Empty when there are none.
+    #[must_use]
+    pub fn plain(&self) -> &[u8] {
+        &self.plain
+    }
+
+    /// Decodes a payload that was read and verified elsewhere; [`Work::plain`] then holds the block.
+    ///
+    /// # Errors
+    /// As [`decode`].
+    pub fn decode(&mut self, bp: &Blkptr, payload: &[u8]) -> Result<(), FormatError> {
+        decode(bp, payload, &mut self.plain, &mut self.decompressor)
+    }
+}
+
+/// The answer of [`BlockReader::verify`].
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// Every copy on every device, in the order of addresses, then of mirror sides.
+    pub copies: Vec<CopyRead>,
+    /// Whether [`Work::plain`] now holds the block, or why not.
+    pub plain: Result<(), ReadError>,
+}
+
+impl Verification {
+    /// No copy is good.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        !self.copies.is_empty() && !self.copies.iter().any(|copy| copy.state.is_good())
+    }
+}
+
+/// True when `payload` (exactly psize bytes, as on disk) matches the pointer's checksum.
+///
+/// # Errors
+/// [`FormatError::Unsupported`] for algorithms this version does not compute.
+pub fn payload_matches(bp: &Blkptr, payload: &[u8]) -> Result<bool, FormatError> {
+    let kind = bp.checksum_kind();
+    if kind.is_none() {
+        return Ok(true);
+    }
+    let computed = checksum::compute(kind, bp.endian(), payload)?;
+    Ok(checksum::matches(kind, computed, bp.checksum(), is_mac_split(bp)))
+}
+
+/// The same by the plain versions of the algorithms: the second opinion before a copy is called bad.
+///
+/// # Errors
+/// [`FormatError::Unsupported`] for algorithms this version does not compute.
+pub fn payload_matches_plainly(bp: &Blkptr, payload: &[u8]) -> Result<bool, FormatError> {
+    let kind = bp.checksum_kind();
+    if kind.is_none() {
+        return Ok(true);
+    }
+    let computed = checksum::compute_plain(kind, bp.endian(), payload)?;
+    Ok(checksum::matches(kind, computed, bp.checksum(), is_mac_split(bp)))
+}
+
+/// Half of the checksum words hold a MAC.
+fn is_mac_split(bp: &Blkptr) -> bool {
+    bp.is_protected() && bp.object_type() != ObjectType::OBJSET
+}
+
+/// True when the payload is ciphertext that only a key could decode. Blocks of dnodes are readable in part without:
+/// they are never compressed, and only their bonus areas are encrypted.
+#[must_use]
+pub fn needs_key(bp: &Blkptr) -> bool {
+    bp.is_encrypted() && bp.object_type() != ObjectType::DNODE
+}
+
+/// Decodes `payload` into `plain`, which becomes lsize bytes long.
+///
+/// # Errors
+/// What the decompressor reports; [`FormatError::BadField`] when a block stored as it is has the wrong size.
+pub fn decode(
+    bp: &Blkptr,
+    payload: &[u8],
+    plain: &mut Vec<u8>,
+    decompressor: &mut Decompressor,
+) -> Result<(), FormatError> {
+    let lsize = bounded(bp.lsize_bytes())?;
+    plain.resize(lsize, 0);
+    decompressor.decompress(bp.compress_kind(), payload, plain)
+}
+
+/// A block size as a length, refused beyond the format's limit.
+fn bounded(size: u64) -> Result<usize, FormatError> {
+    usize::try_from(size).ok().filter(|_| size <= MAX_BLOCK_BYTES).ok_or(FormatError::bad_field(
+        "blkptr",
+        "size",
+        size,
+        "at most 16 MiB",
+    ))
+}
+
+/// Reads blocks of one pool.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockReader<'a> {
+    tree: &'a VdevTree,
+}
+
+impl<'a> BlockReader<'a> {
+    /// A reader over the devices of `tree`.
+    #[must_use]
+    pub fn new(tree: &'a VdevTree) -> Self {
+        Self { tree }
+    }
+
+    /// The vdev tree it reads from.
+    #[must_use]
+    pub fn tree(&self) -> &'a VdevTree {
+        self.tree
+    }
+
+    /// Reads the first good copy; [`Work::plain`] then holds the block.
+    ///
+    /// # Errors
+    /// [`ReadError`] says why there are no plain bytes; bad copies are listed only when none is good.
+    pub fn read(&self, bp: &Blkptr, work: &mut Work) -> Result<(), ReadError> {
+        self.examine(bp, work, false, &mut |_, _| {}).plain
+    }
+
+    /// Reads every copy of a block. `on_bad` sees each copy whose bytes do not match, with those bytes.
+    pub fn verify(&self, bp: &Blkptr, work: &mut Work, on_bad: &mut dyn FnMut(&CopyRead, &[u8])) -> Verification {
+        self.examine(bp, work, true, on_bad)
+    }
+
+    fn examine(
+        &self,
+        bp: &Blkptr,
+        work: &mut Work,
+        all: bool,
+        on_bad: &mut dyn FnMut(&CopyRead, &[u8]),
+    ) -> Verification {
+        work.plain.clear();
+        if let Err(error) = bp.check() {
+            return Verification { copies: Vec::new(), plain: Err(ReadError::Pointer(error)) };
+        }
+        match bp.kind() {
+            BlkptrKind::Hole => {
+                let zeros = bounded(bp.lsize_bytes()).map_err(ReadError::Pointer);
+                let plain = zeros.map(|size| work.plain.resize(size, 0));
+                Verification { copies: Vec::new(), plain }
+            }
+            BlkptrKind::Embedded { .. } => Verification { copies: Vec::new(), plain: read_embedded(bp, work) },
+            BlkptrKind::Regular | BlkptrKind::Gang => self.examine_copies(bp, work, all, on_bad),
+        }
+    }
+
+    fn examine_copies(
+        &self,
+        bp: &Blkptr,
+        work: &mut Work,
+        all: bool,
+        on_bad: &mut dyn FnMut(&CopyRead, &[u8]),
+    ) -> Verification {
+        let psize = match bounded(bp.psize_bytes()) {
+            Ok(psize) => psize,
+            Err(error) => return Verification { copies: Vec::new(), plain: Err(ReadError::Pointer(error)) },
+        };
+        let mut copies: Vec<CopyRead> = Vec::new();
+        let mut found = false;
+        for (copy, dva) in bp.dvas() {
+            for place in self.tree.places(&dva) {
+                if found && !all {
+                    break;
+                }
+                // The first good copy stays in `payload`; later ones are read beside it.
+                let buffer = if found { &mut work.spare } else { &mut work.payload };
+                buffer.resize(psize, 0);
+                let read = self.read_copy(bp, copy, dva, place, buffer);
+                match &read.state {
+                    CopyState::Good => found = true,
+                    CopyState::BadChecksum => on_bad(&read, buffer),
+                    _ => {}
+                }
+                copies.push(read);
+            }
+        }
+        let plain = if !found {
+            Err(ReadError::NoGoodCopy { copies: copies.clone() })
+        } else if needs_key(bp) {
+            Err(ReadError::NoKey)
+        } else {
+            decode(bp, &work.payload, &mut work.plain, &mut work.decompressor)
+                .map_err(|source| ReadError::Undecodable { source })
+        };
+        if plain.is_err() {
+            work.plain.clear();
+        }
+        Verification { copies, plain }
+    }
+
+    fn read_copy(&self, bp: &Blkptr, copy: usize, dva: Dva, place: Place, payload: &mut [u8]) -> CopyRead {
+        let mut read = CopyRead { copy, dva, leaf: None, device_offset_bytes: None, state: CopyState::Missing };
+        match place {
+            Place::MissingVdev => {}
+            Place::OutOfRange => read.state = CopyState::OutOfRange,
+            Place::Unsupported(what) => read.state = CopyState::Unsupported(what),
+            Place::Leaf { leaf, device_offset_bytes } => {
+                read.leaf = Some(leaf);
+                read.device_offset_bytes = Some(device_offset_bytes);
+                read.state = if dva.is_gang {
+                    self.read_gang(bp, leaf, device_offset_bytes, payload)
+                } else {
+                    self.read_leaf(leaf, device_offset_bytes, payload)
+                };
+                if read.state.is_good() {
+                    read.state = judge(bp, payload);
+                }
+            }
+        }
+        read
+    }
+
+    /// Fills `buffer` from a device. `Good` means only that the bytes came.
+    fn read_leaf(&self, leaf: LeafId, offset: u64, buffer: &mut [u8]) -> CopyState {
+        let Some(medium) = self.tree.leaf(leaf).and_then(|leaf| leaf.medium.as_ref()) else {
+            return CopyState::Missing;
+        };
+        match medium.read_at(buffer, offset) {
+            Ok(()) => CopyState::Good,
+            Err(MediaError::OutOfRange { .. }) => CopyState::OutOfRange,
+            Err(error) => CopyState::Failed(error),
+        }
+    }
+}
+
+/// Compares a payload with the pointer's checksum; a mismatch is confirmed by the plain algorithm.
+fn judge(bp: &Blkptr, payload: &[u8]) -> CopyState {
+    let verdict = payload_matches(bp, payload).and_then(|fast| Ok(fast || payload_matches_plainly(bp, payload)?));
+    match verdict {
+        Ok(true) => CopyState::Good,
+        Ok(false) => CopyState::BadChecksum,
+        Err(error) => CopyState::Unsupported(error.to_string()),
+    }
+}
+
+fn read_embedded(bp: &Blkptr, work: &mut Work) -> Result<(), ReadError> {
+    if bp.is_redacted() {
+        return Err(ReadError::Redacted);
+    }
+    let payload = bp.embedded_payload().map_err(ReadError::Pointer)?;
+    let result = if bp.compress_kind() == CompressKind::OFF {
+        work.plain.clear();
+        work.plain.extend_from_slice(&payload);
+        bounded(bp.lsize_bytes()).map(|lsize| work.plain.resize(lsize, 0))
+    } else {
+        decode(bp, &payload, &mut work.plain, &mut work.decompressor)
+    };
+    result.map_err(|source| ReadError::Undecodable { source })
+}
