@@ -9,10 +9,13 @@
 
 pub mod block;
 pub mod codec;
+pub mod dataset;
 pub mod endian;
 pub mod error;
 pub mod media;
+pub mod object;
 pub mod ondisk;
+pub mod pool;
 pub mod units;
 pub mod vdev;
 

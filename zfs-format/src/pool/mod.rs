@@ -1,0 +1,14 @@
+//! From labels to an open pool, in stages: labels, members, the chosen uberblock, the MOS.
+//!
+//! Each stage fills plain values that the lower floors hold; damage never stops a stage that can do without.
+
+mod assembly;
+mod labels;
+mod mos;
+
+pub use assembly::{
+    Assembly, AssemblyError, Auxiliary, Candidate, ChosenUberblock, Duplicate, Ignored, Member, PoolChoice, PoolState,
+    Selector,
+};
+pub use labels::{AreaState, ConfigState, DeviceLabels, Label, Slot, SlotState};
+pub use mos::{Mos, MosError};

@@ -1,0 +1,208 @@
+//! The meta object set: the pool's directory, configuration, features and space.
+
+use crate::block::{BlockReader, Work};
+use crate::endian::OnDisk;
+use crate::object::{ObjectError, ObjectReader, ObjsetError, ObjsetReader, ZapReader};
+use crate::ondisk::blkptr::Blkptr;
+use crate::ondisk::bpobj::BpobjHeader;
+use crate::ondisk::dnode::indirect_blkptrs;
+use crate::ondisk::nvlist::NvList;
+use crate::ondisk::space_map::SpaceMapHeader;
+use crate::vdev::VdevTree;
+use crate::{Endian, FormatError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// The object directory (`DMU_POOL_DIRECTORY_OBJECT`).
+pub(super) const DIRECTORY_OBJECT: u64 = 1;
+/// Larger packed nvlists than any real pool has.
+const NVLIST_BYTES_MAX: u64 = 64 << 20;
+/// Space maps per top-level vdev; OpenZFS aims at 200 and stops at 131,072.
+const METASLABS_MAX: u64 = 1 << 20;
+/// Lists below one bpobj.
+const SUBOBJS_MAX: usize = 1 << 20;
+
+/// Why the MOS cannot be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MosError {
+    /// Its object set cannot be read.
+    #[error("the root of the pool: {0}")]
+    Root(#[source] ObjsetError),
+    /// Its object directory cannot be read.
+    #[error("the object directory: {0}")]
+    Directory(#[source] ObjectError),
+}
+
+/// An open MOS.
+#[derive(Debug)]
+pub struct Mos<'a> {
+    /// The object set.
+    pub objset: ObjsetReader<'a>,
+    /// The object directory: name to value (the first integer of the entry).
+    pub directory: BTreeMap<String, u64>,
+}
+
+impl<'a> Mos<'a> {
+    /// Opens the MOS at the root block pointer of an uberblock.
+    ///
+    /// # Errors
+    /// [`MosError`] when the object set or its directory cannot be read.
+    pub fn open(blocks: BlockReader<'a>, root: &Blkptr, work: &mut Work) -> Result<Self, MosError> {
+        let objset = ObjsetReader::open(blocks, root, work).map_err(MosError::Root)?;
+        let mut mos = Self { objset, directory: BTreeMap::new() };
+        mos.directory = mos.zap_u64(DIRECTORY_OBJECT, work).map_err(MosError::Directory)?;
+        Ok(mos)
+    }
+
+    /// All entries of a ZAP with integer values: name to first integer.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when the object cannot be read.
+    pub fn zap_u64(&mut self, object: u64, work: &mut Work) -> Result<BTreeMap<String, u64>, ObjectError> {
+        let mut entries = BTreeMap::new();
+        let mut zap = ZapReader::new(self.objset.object(object, work)?);
+        zap.for_each(work, &mut |entry| {
+            if let Some(value) = entry.first_u64() {
+                entries.insert(String::from_utf8_lossy(&entry.name).into_owned(), value);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Reads a packed nvlist; its length is in the bonus.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when the object cannot be read or holds no nvlist.
+    pub fn packed_nvlist(&mut self, object: u64, work: &mut Work) -> Result<NvList, ObjectError> {
+        let mut reader = self.objset.object(object, work)?;
+        let length = reader.dnode.endian.u64_at(&reader.dnode.bonus, 0);
+        let length = length.unwrap_or_else(|| reader.block_bytes());
+        let mut bytes = Vec::new();
+        reader.read_prefix(length, NVLIST_BYTES_MAX, &mut bytes, work)?;
+        NvList::parse(&bytes).map_err(|source| ObjectError::Format { object, source })
+    }
+
+    /// The pool's configuration.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when it cannot be read.
+    pub fn config(&mut self, work: &mut Work) -> Result<NvList, ObjectError> {
+        let object = self.directory.get("config").copied();
+        self.packed_nvlist(object.ok_or(ObjectError::NoObject { object: 0 })?, work)
+    }
+
+    /// Features with their reference counts: those needed to read, then those that are not.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when the ZAPs cannot be read. Pools older than feature flags have none.
+    pub fn features(&mut self, work: &mut Work) -> Result<Vec<(String, bool, u64)>, ObjectError> {
+        let mut features = Vec::new();
+        for (key, read_only_compatible) in [("features_for_read", false), ("features_for_write", true)] {
+            let Some(&object) = self.directory.get(key) else { continue };
+            let found = self.zap_u64(object, work)?;
+            features.extend(found.into_iter().map(|(guid, count)| (guid, read_only_compatible, count)));
+        }
+        features.sort();
+        Ok(features)
+    }
+
+    /// Bytes allocated on all vdevs, as the headers of the space maps say. Maps that cannot be read are left out, so
+    /// this is for progress, not for proof.
+    pub fn allocated_bytes(&mut self, tree: &VdevTree, work: &mut Work) -> u64 {
+        let mut sum = 0_u64;
+        for top in tree.tops.iter().flatten() {
+            for map in self.object_numbers(top.metaslab_array, METASLABS_MAX, work).unwrap_or_default() {
+                let dnode = self.objset.dnode(map, work).ok().flatten();
+                let header = dnode.and_then(|dnode| SpaceMapHeader::parse(&dnode.bonus, dnode.endian).ok());
+                let allocated = header.map_or(0, |header| u64::try_from(header.alloc_bytes).unwrap_or(0));
+                sum = sum.saturating_add(allocated);
+            }
+        }
+        sum
+    }
+
+    /// How many entries a list of work to be done has: those of a ZAP, or of a bptree (end minus begin).
+    pub fn pending_entries(&mut self, object: u64, work: &mut Work) -> u64 {
+        if object == 0 {
+            return 0;
+        }
+        if let Ok(entries) = self.zap_u64(object, work) {
+            return entries.len() as u64;
+        }
+        let Ok(Some(dnode)) = self.objset.dnode(object, work) else { return 0 };
+        let word = |offset| dnode.endian.u64_at(&dnode.bonus, offset).unwrap_or(0);
+        word(8).saturating_sub(word(0))
+    }
+
+    /// The non-zero numbers in an array of object numbers.
+    fn object_numbers(&mut self, object: u64, max: u64, work: &mut Work) -> Result<Vec<u64>, ObjectError> {
+        if object == 0 {
+            return Ok(Vec::new());
+        }
+        let mut reader = self.objset.object(object, work)?;
+        let blocks = reader.dnode.dnode.max_blkid.saturating_add(1);
+        let per_block = reader.block_bytes() / 8;
+        let mut numbers = Vec::new();
+        for blkid in 0..blocks.min(max / per_block.max(1) + 1) {
+            let Some(endian) = reader.read_block(blkid, work)? else { continue };
+            numbers.extend(words(work.plain(), endian).filter(|&number| number != 0));
+        }
+        Ok(numbers)
+    }
+
+    /// Hands every pointer of a bpobj and of the lists below it to `each`.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when a part cannot be read; what was read before was handed over.
+    pub fn bpobj(&mut self, object: u64, work: &mut Work, each: &mut dyn FnMut(&Blkptr)) -> Result<(), ObjectError> {
+        let mut pending = vec![object];
+        let mut seen = BTreeSet::new();
+        while let Some(object) = pending.pop() {
+            // The shared empty list may stand in several places; a list that stands in a loop ends it.
+            if object == 0 || !seen.insert(object) || seen.len() > SUBOBJS_MAX {
+                continue;
+            }
+            let mut reader = self.objset.object(object, work)?;
+            let header = BpobjHeader::parse(&reader.dnode.bonus, reader.dnode.endian)
+                .map_err(|source| ObjectError::Format { object, source })?;
+            read_pointers(&mut reader, header.blkptr_count, work, each)?;
+            if let Some(subobjs) = header.subobjs
+                && header.subobj_count > 0
+            {
+                pending.extend(self.object_numbers(subobjs.0, SUBOBJS_MAX as u64, work)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands the first `count` pointers of a list to `each`.
+fn read_pointers(
+    reader: &mut ObjectReader<'_>,
+    count: u64,
+    work: &mut Work,
+    each: &mut dyn FnMut(&Blkptr),
+) -> Result<(), ObjectError> {
+    let object = reader.object;
+    let mut left = count;
+    let mut blkid = 0;
+    while left > 0 {
+        let Some(endian) = reader.read_block(blkid, work)? else {
+            let source = FormatError::bad_field("bpobj", "blkptr count", count, "as many as the object holds");
+            return Err(ObjectError::Format { object, source });
+        };
+        for bp in indirect_blkptrs(work.plain(), endian).take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            each(&bp);
+            left -= 1;
+        }
+        blkid += 1;
+    }
+    Ok(())
+}
+
+/// The 64-bit words of a block.
+fn words(block: &[u8], endian: Endian) -> impl Iterator<Item = u64> {
+    block.as_chunks::<8>().0.iter().map(move |word| endian.u64(*word))
+}
