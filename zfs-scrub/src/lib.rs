@@ -6,10 +6,14 @@
 //!
 //! A damaged pool yields findings, never errors; what was not checked is always said.
 
+mod engine;
+pub mod facts;
 pub mod finding;
 pub mod options;
 pub mod outcome;
+mod passes;
 
+pub use engine::scrub;
 pub use finding::{Finding, Kind, Severity};
 pub use options::Options;
 pub use outcome::Outcome;

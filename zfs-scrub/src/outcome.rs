@@ -178,7 +178,9 @@ pub struct FileDamage {
     pub no_path_because: Option<String>,
     /// Degraded or damaged.
     pub severity: Severity,
-    /// Ranges (offset, length) that are hurt.
+    /// The whole file is lost: the block that described it is.
+    pub is_whole: bool,
+    /// Ranges (offset, length) that are lost or, in a degraded file, have a bad copy.
     pub ranges: Vec<(u64, u64)>,
     /// Bytes without a good copy.
     pub lost_bytes: u64,

@@ -84,6 +84,11 @@ catalogue! {
         meaning: "The labels say that the pool is in use. If it is imported somewhere right now, what was read may be a mixture of states; if it is not, the host simply went down without exporting it.",
         causes: "A copy of a running system's disk, a crash, a disk pulled without export.",
         advice: "If the pool may be imported elsewhere, export it or check a snapshot of the device.";
+    /// A device names the pool and is none of its devices.
+    NotAMember = "ZC0109", Note, "device is no member",
+        meaning: "The labels of a given device name this pool, but the pool's configuration does not list the device. It is not used.",
+        causes: "A disk that was detached, replaced or removed from the pool, or one whose addition was interrupted.",
+        advice: "Nothing, unless the device should be a member: then an older state of the pool may still list it.";
     /// The newest uberblock cannot be used.
     RootLost = "ZC0201", Damaged, "the newest state cannot be read",
         meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",
@@ -134,6 +139,11 @@ catalogue! {
         meaning: "An object of the pool's own metadata has a right checksum but cannot be parsed. What depends on it was not checked.",
         causes: "Memory errors while it was written, or a bug in the software that wrote it.",
         advice: "Data that can be read should be copied off; the pool itself may have to be made anew.";
+    /// A claimed intent log ends early.
+    IntentLogDamaged = "ZC0404", Damaged, "intent log damaged",
+        meaning: "The log of synchronous writes was claimed by an import up to a certain block, and that block or one before it cannot be read. What was written synchronously after that point cannot be replayed.",
+        causes: "Damage to a log device, or to the block on another device.",
+        advice: "The file system is consistent as of its last txg; only the last seconds of synchronous writes are lost. Check what the applications wrote last.";
 }
 
 impl Kind {

@@ -7,6 +7,7 @@ pub use catalogue::{Entry, Kind};
 pub use sink::{Sink, SinkContents};
 
 use std::fmt;
+use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::ObjectType;
 
 /// How bad a finding is.
@@ -101,6 +102,7 @@ impl Place {
             (None, _, objset) => return format!("<{}>:<{object}>", objset.unwrap_or(0)),
         };
         match (&self.path, self.objset) {
+            (None, _) if self.object_type == Some(ObjectType::ZVOL) => dataset,
             (Some(path), _) => format!("{dataset}:{path}"),
             (None, Some(objset)) if self.no_path_because.is_some() => format!("<{objset}>:<{object}>"),
             (None, _) => format!("{dataset}:<{object:#x}>"),
@@ -210,8 +212,12 @@ pub struct Finding {
     pub recoverable: bool,
     /// Blocks that could not be reached because of this one.
     pub hidden_blocks: u64,
+    /// Files that are lost as a whole because this block described them; at most a thousand.
+    pub hidden_paths: Vec<String>,
     /// One sentence: what is wrong here.
     pub message: String,
+    /// The pointer to the block, for findings about one.
+    pub pointer: Option<Blkptr>,
 }
 
 impl Finding {
@@ -226,7 +232,9 @@ impl Finding {
             copies: Vec::new(),
             recoverable: severity != Severity::Damaged,
             hidden_blocks: 0,
+            hidden_paths: Vec::new(),
             message: message.into(),
+            pointer: None,
         }
     }
 

@@ -50,6 +50,11 @@ impl Sink {
 }
 
 impl SinkContents {
+    /// Puts the findings in report order.
+    pub fn sort(&mut self) {
+        self.findings.sort_by_cached_key(Finding::sort_key);
+    }
+
     /// Sorts, and drops what lies beyond `max`. Damage is kept before degradation, degradation before notes.
     fn trim(&mut self, max: usize) {
         self.findings.sort_by_cached_key(|finding| (std::cmp::Reverse(finding.severity), finding.sort_key()));
@@ -60,7 +65,7 @@ impl SinkContents {
                 Severity::Note => {}
             }
         }
-        self.findings.sort_by_cached_key(Finding::sort_key);
+        self.sort();
     }
 }
 

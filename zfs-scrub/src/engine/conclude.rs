@@ -1,0 +1,163 @@
+//! The end of a run: what was not checked, the verdict, the exit status.
+
+use super::counters::Counters;
+use super::files::files;
+use super::patterns;
+use crate::facts;
+use crate::finding::{Kind, Severity, SinkContents};
+use crate::options::{Options, Progress};
+use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Summary, Totals, Verdict, exit};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use zfs_format::pool::Assembly;
+use zfs_format::vdev::VdevTree;
+
+/// What the counters know of blocks that were not checked.
+pub(super) fn gather_not_checked(
+    counters: &Counters,
+    tree: &VdevTree,
+    options: &Options,
+    progress: &Progress,
+    not_checked: &mut Vec<NotChecked>,
+) {
+    let mut add = |reason, what: String, blocks: u64, bytes: Option<u64>| {
+        if blocks > 0 {
+            not_checked.push(NotChecked { reason, what, blocks: Some(blocks), bytes });
+        }
+    };
+    for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
+        let (copies, bytes) = (counted.missing_copies.load(Relaxed), counted.missing_bytes.load(Relaxed));
+        add(NotCheckedReason::MissingMember, format!("copies on {}", leaf.name), copies, Some(bytes));
+    }
+    let hidden = counters.hidden_blocks.load(Relaxed);
+    add(NotCheckedReason::BadParent, "blocks below lost indirect blocks".into(), hidden, None);
+    let objects = counters.hidden_objects.load(Relaxed);
+    if objects > 0 {
+        let what = format!("{objects} objects, with all their blocks, whose descriptions are lost");
+        not_checked.push(NotChecked { reason: NotCheckedReason::BadParent, what, blocks: None, bytes: None });
+    }
+    let mut add = |reason, what: String, blocks: u64, bytes: Option<u64>| {
+        if blocks > 0 {
+            not_checked.push(NotChecked { reason, what, blocks: Some(blocks), bytes });
+        }
+    };
+    let (blocks, bytes) = (counters.unsupported_blocks.load(Relaxed), counters.unsupported_bytes.load(Relaxed));
+    let what = "blocks on vdevs, or with checksums, that this version cannot read";
+    add(NotCheckedReason::Unsupported, what.into(), blocks, Some(bytes));
+    let encrypted = counters.encrypted_blocks.load(Relaxed);
+    add(NotCheckedReason::NoKey, "content of encrypted blocks (their checksums were verified)".into(), encrypted, None);
+    if !options.decode {
+        add(NotCheckedReason::Option, "whether blocks decode (--no-decode)".into(), 1, None);
+    }
+    if progress.is_cancelled() {
+        let reading = progress.read();
+        let left = reading.known_bytes - reading.done_bytes;
+        let what = "what was left when the run was cancelled".into();
+        not_checked.push(NotChecked { reason: NotCheckedReason::Cancelled, what, blocks: None, bytes: Some(left) });
+    }
+}
+
+/// All that the outcome is made of.
+pub(super) struct Conclusion<'a> {
+    pub(super) assembly: &'a Assembly,
+    pub(super) options: &'a Options,
+    pub(super) counters: &'a Counters,
+    pub(super) contents: SinkContents,
+    pub(super) not_checked: Vec<NotChecked>,
+    pub(super) totals: Totals,
+    pub(super) features: Vec<(String, bool, u64)>,
+    pub(super) cancelled: bool,
+    pub(super) duration: Duration,
+}
+
+pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
+    let Conclusion {
+        assembly,
+        options,
+        counters,
+        mut contents,
+        mut not_checked,
+        totals,
+        features,
+        cancelled,
+        duration,
+    } = conclusion;
+    contents.sort();
+    not_checked.sort_by(|a, b| (a.reason, &a.what).cmp(&(b.reason, &b.what)));
+    let files = files(&contents.findings);
+    let damaged = counters.lost_blocks.load(Relaxed);
+    let is_damaged = damaged > 0
+        || contents.dropped_damaged > 0
+        || contents.findings.iter().any(|finding| finding.severity == Severity::Damaged);
+    let is_degraded = counters.degraded_blocks.load(Relaxed) > 0
+        || contents.findings.iter().any(|finding| finding.severity == Severity::Degraded);
+    let is_missing = facts::has_missing_members(&assembly.tree);
+    let root_lost = contents.findings.iter().any(|finding| finding.kind == Kind::RootLost);
+    // What a lost parent hides is part of that loss, and what needs a key was verified by its checksum.
+    let is_incomplete = root_lost
+        || is_missing
+        || not_checked.iter().any(|left| {
+            !matches!(left.reason, NotCheckedReason::BadParent | NotCheckedReason::NoKey | NotCheckedReason::Option)
+        });
+    let mut exit_status = 0;
+    let mut set = |bit, when: bool| exit_status |= if when { bit } else { 0 };
+    set(exit::DAMAGED, is_damaged);
+    set(exit::DEGRADED, !is_damaged && (is_degraded || is_missing));
+    set(exit::INCOMPLETE, is_incomplete);
+    set(exit::CANCELLED, cancelled);
+    let verdict = match (is_damaged, is_incomplete, is_degraded || is_missing) {
+        (true, ..) => Verdict::Damaged,
+        (false, _, true) => Verdict::Degraded,
+        (false, true, false) => Verdict::Incomplete,
+        (false, false, false) if cancelled => Verdict::Incomplete,
+        (false, false, false) => Verdict::Clean,
+    };
+    let count = |severity| files.iter().filter(|file| file.severity == severity).count() as u64;
+    let summary = Summary {
+        verdict,
+        exit_status,
+        degraded_blocks: counters.degraded_blocks.load(Relaxed),
+        lost_blocks: damaged,
+        degraded_files: count(Severity::Degraded),
+        damaged_files: count(Severity::Damaged),
+        duration,
+        bytes_per_second: per_second(totals.bytes_read, duration),
+    };
+    Outcome {
+        pool: facts::pool(assembly, &features),
+        vdevs: facts::vdevs(assembly, &counters_of(counters)),
+        totals,
+        patterns: patterns::describe(&contents.findings),
+        findings_dropped: contents.dropped_damaged + contents.dropped_degraded,
+        findings: contents.findings,
+        not_checked,
+        files,
+        decoded: options.decode,
+        summary,
+    }
+}
+
+fn per_second(bytes: u64, duration: Duration) -> u64 {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1);
+    bytes.saturating_mul(1000) / millis
+}
+
+/// Plain numbers for the report.
+fn counters_of(counters: &Counters) -> facts::Counted {
+    facts::Counted {
+        leaves: counters
+            .leaves
+            .iter()
+            .map(|leaf| facts::LeafCounted {
+                read_errors: leaf.read_errors.load(Relaxed),
+                checksum_errors: leaf.checksum_errors.load(Relaxed),
+                bytes_read: leaf.bytes_read.load(Relaxed),
+            })
+            .collect(),
+        tops: counters
+            .tops
+            .iter()
+            .map(|top| (top.read_errors.load(Relaxed), top.checksum_errors.load(Relaxed)))
+            .collect(),
+    }
+}

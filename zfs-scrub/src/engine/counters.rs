@@ -1,0 +1,106 @@
+//! What all threads count.
+
+use super::Bookmark;
+use crate::outcome::Totals;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zfs_format::ondisk::blkptr::Blkptr;
+use zfs_format::vdev::{LeafId, VdevTree};
+
+/// Counters of one device.
+#[derive(Debug, Default)]
+pub(super) struct LeafCounters {
+    pub(super) read_errors: AtomicU64,
+    pub(super) checksum_errors: AtomicU64,
+    pub(super) bytes_read: AtomicU64,
+    /// Copies on this device that were not looked at because it was not given.
+    pub(super) missing_copies: AtomicU64,
+    pub(super) missing_bytes: AtomicU64,
+}
+
+/// Counters of one top-level vdev.
+#[derive(Debug, Default)]
+pub(super) struct TopCounters {
+    pub(super) read_errors: AtomicU64,
+    pub(super) checksum_errors: AtomicU64,
+}
+
+/// Counters of a run.
+#[derive(Debug)]
+pub(super) struct Counters {
+    pub(super) leaves: Vec<LeafCounters>,
+    pub(super) tops: Vec<TopCounters>,
+    pub(super) copies_verified: AtomicU64,
+    pub(super) decoded_blocks: AtomicU64,
+    pub(super) bytes_read: AtomicU64,
+    pub(super) degraded_blocks: AtomicU64,
+    pub(super) lost_blocks: AtomicU64,
+    /// Blocks below lost indirect blocks, by their fill counts.
+    pub(super) hidden_blocks: AtomicU64,
+    /// Objects whose dnodes are lost, by the fill counts of the blocks that held them.
+    pub(super) hidden_objects: AtomicU64,
+    /// Blocks that this version cannot judge, and their bytes.
+    pub(super) unsupported_blocks: AtomicU64,
+    pub(super) unsupported_bytes: AtomicU64,
+    /// Blocks with a checksum that verifies nothing.
+    pub(super) unprotected_blocks: AtomicU64,
+    /// Blocks that need a key to be decoded.
+    pub(super) encrypted_blocks: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn new(tree: &VdevTree) -> Self {
+        Self {
+            leaves: tree.leaves.iter().map(|_| LeafCounters::default()).collect(),
+            tops: tree.tops.iter().map(|_| TopCounters::default()).collect(),
+            copies_verified: AtomicU64::new(0),
+            decoded_blocks: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            degraded_blocks: AtomicU64::new(0),
+            lost_blocks: AtomicU64::new(0),
+            hidden_blocks: AtomicU64::new(0),
+            hidden_objects: AtomicU64::new(0),
+            unsupported_blocks: AtomicU64::new(0),
+            unsupported_bytes: AtomicU64::new(0),
+            unprotected_blocks: AtomicU64::new(0),
+            encrypted_blocks: AtomicU64::new(0),
+        }
+    }
+
+    /// Copies of one block, or of one extent of blocks, were read from a device and held against their checksums.
+    pub(super) fn add_verified(&self, leaf: LeafId, copies: u64, bytes: u64) {
+        self.copies_verified.fetch_add(copies, Relaxed);
+        self.bytes_read.fetch_add(bytes, Relaxed);
+        if let Some(leaf) = self.leaves.get(leaf.0) {
+            leaf.bytes_read.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    /// A block was lost that leads to others.
+    pub(super) fn add_hidden(&self, bookmark: Bookmark, fill: u64) {
+        // In the array of dnodes, and above it, the fill count is one of objects.
+        let counter = if bookmark.object == 0 { &self.hidden_objects } else { &self.hidden_blocks };
+        counter.fetch_add(fill, Relaxed);
+    }
+
+    pub(super) fn add_missing(&self, leaf: LeafId, copies: u64, bytes: u64) {
+        if let Some(leaf) = self.leaves.get(leaf.0) {
+            leaf.missing_copies.fetch_add(copies, Relaxed);
+            leaf.missing_bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+}
+
+/// Adds one pointer to the totals, as `zdb -b` does.
+///
+/// Source: OpenZFS cmd/zdb/zdb.c, `zdb_count_block`.
+pub(super) fn count_pointer(totals: &mut Totals, bp: &Blkptr) {
+    totals.blocks += 1;
+    totals.logical_bytes = totals.logical_bytes.saturating_add(bp.lsize_bytes());
+    if bp.is_embedded() {
+        totals.embedded_blocks += 1;
+        return;
+    }
+    totals.physical_bytes = totals.physical_bytes.saturating_add(bp.psize_bytes());
+    totals.allocated_bytes = totals.allocated_bytes.saturating_add(bp.asize_bytes());
+    totals.gang_blocks += bp.dvas().filter(|(_, dva)| dva.is_gang).count() as u64;
+}

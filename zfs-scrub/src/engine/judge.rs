@@ -1,0 +1,263 @@
+//! A close look at one block: every copy, what a bad one holds instead, and the finding that follows.
+
+use super::Bookmark;
+use super::counters::Counters;
+use crate::finding::{BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, Observed, Place, Severity, Sink};
+use crate::options::{Options, Progress};
+use std::sync::atomic::Ordering::Relaxed;
+use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Verification, Work};
+use zfs_format::ondisk::blkptr::Blkptr;
+use zfs_format::ondisk::dmu::ChecksumKind;
+use zfs_format::vdev::LeafId;
+
+/// What all parts of a run share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared<'a> {
+    pub(super) reader: BlockReader<'a>,
+    pub(super) options: &'a Options,
+    pub(super) progress: &'a Progress,
+    pub(super) counters: &'a Counters,
+    pub(super) sink: &'a Sink,
+}
+
+/// A copy that a fast check found bad; the close look is for the first bad copy of a block only, so that a block with
+/// several of them is reported once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Suspect {
+    pub(super) copy: usize,
+    pub(super) leaf: LeafId,
+    /// The block was not decoded yet, since decoding happens on this copy.
+    pub(super) decodes_here: bool,
+}
+
+impl Shared<'_> {
+    /// Verifies every copy of a block, counts and reports. True when [`Work::plain`] then holds the block.
+    pub(super) fn check_block(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> bool {
+        let (verification, observed) = self.look(bp, work);
+        for copy in &verification.copies {
+            let Some(leaf) = copy.leaf else { continue };
+            match copy.state {
+                CopyState::Good | CopyState::BadChecksum | CopyState::BadGang(_) => {
+                    self.counters.add_verified(leaf, 1, bp.psize_bytes());
+                }
+                CopyState::Missing => self.counters.add_missing(leaf, 1, bp.psize_bytes()),
+                _ => {}
+            }
+        }
+        self.progress.add_done(bp.asize_bytes());
+        self.count_decoded(bp, &verification);
+        self.report(bp, bookmark, &verification, &observed);
+        verification.plain.is_ok()
+    }
+
+    /// Looks again at a block of which a fast check found a copy bad.
+    pub(super) fn check_suspect(&self, bp: &Blkptr, bookmark: Bookmark, suspect: Suspect, work: &mut Work) {
+        let (verification, observed) = self.look(bp, work);
+        if suspect.decodes_here {
+            self.count_decoded(bp, &verification);
+        }
+        let is_bad = |copy: &&CopyRead| !copy.state.is_good() && !copy.state.is_unknown();
+        let reporter = match verification.copies.iter().find(is_bad) {
+            Some(first) => (first.copy, first.leaf) == (suspect.copy, Some(suspect.leaf)),
+            // All copies are good, so what is wrong shows in decoding.
+            None => suspect.decodes_here,
+        };
+        if reporter {
+            self.report(bp, bookmark, &verification, &observed);
+        }
+    }
+
+    fn look(&self, bp: &Blkptr, work: &mut Work) -> (Verification, Vec<Observed>) {
+        let mut observed = Vec::new();
+        let verification = self.reader.verify(bp, work, &mut |_, bytes| observed.push(observe(bp, bytes)));
+        (verification, observed)
+    }
+
+    fn count_decoded(&self, bp: &Blkptr, verification: &Verification) {
+        match &verification.plain {
+            Ok(()) => self.counters.decoded_blocks.fetch_add(1, Relaxed),
+            Err(ReadError::NoKey) => self.counters.encrypted_blocks.fetch_add(1, Relaxed),
+            Err(_) => 0,
+        };
+        if bp.checksum_kind().is_none() && !bp.is_embedded() {
+            self.counters.unprotected_blocks.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Turns a verification into a finding, when there is something to say.
+    fn report(&self, bp: &Blkptr, bookmark: Bookmark, verification: &Verification, observed: &[Observed]) {
+        let copies = &verification.copies;
+        let bad: Vec<&CopyRead> = copies.iter().filter(|c| !c.state.is_good() && !c.state.is_unknown()).collect();
+        let is_lost = verification.is_lost();
+        if is_lost && copies.iter().any(|copy| matches!(copy.state, CopyState::Unsupported(_))) && bad.is_empty() {
+            self.counters.unsupported_blocks.fetch_add(1, Relaxed);
+            self.counters.unsupported_bytes.fetch_add(bp.asize_bytes(), Relaxed);
+            return;
+        }
+        let error = verification.plain.as_ref().err();
+        let (kind, message) = match error {
+            Some(ReadError::Pointer(error)) => (Kind::PointerInvalid, error.to_string()),
+            Some(ReadError::Undecodable { source }) => (Kind::BlockUndecodable, source.to_string()),
+            _ if bad.is_empty() && !is_lost => return,
+            _ => (kind_of(&bad), self.message(bp, copies, is_lost)),
+        };
+        let is_whole = !is_lost && matches!(error, None | Some(ReadError::NoKey | ReadError::Redacted));
+        self.count_errors(&bad, is_lost);
+        let counter = if is_whole { &self.counters.degraded_blocks } else { &self.counters.lost_blocks };
+        counter.fetch_add(1, Relaxed);
+        self.progress.add_bad_block();
+        let hides = bookmark.level != 0 || bookmark.object == 0;
+        let hidden_blocks = if is_whole || !hides { 0 } else { bp.fill_count() };
+        self.counters.add_hidden(bookmark, hidden_blocks);
+        self.sink.push(Finding {
+            severity: if is_whole { Severity::Degraded } else { Severity::Damaged },
+            copies: self.evidence(bp, copies, observed, error),
+            recoverable: is_whole,
+            hidden_blocks,
+            pointer: Some(*bp),
+            ..Finding::new(kind, place(bp, bookmark), message)
+        });
+    }
+
+    fn count_errors(&self, bad: &[&CopyRead], is_lost: bool) {
+        for copy in bad {
+            let Some(leaf) = copy.leaf.and_then(|leaf| self.counters.leaves.get(leaf.0)) else { continue };
+            match copy.state {
+                CopyState::Failed(_) | CopyState::OutOfRange => leaf.read_errors.fetch_add(1, Relaxed),
+                _ => leaf.checksum_errors.fetch_add(1, Relaxed),
+            };
+        }
+        if is_lost && let Some(first) = bad.first() {
+            let Some(top) = self.counters.tops.get(first.dva.vdev as usize) else { return };
+            match first.state {
+                CopyState::Failed(_) | CopyState::OutOfRange => top.read_errors.fetch_add(1, Relaxed),
+                _ => top.checksum_errors.fetch_add(1, Relaxed),
+            };
+        }
+    }
+
+    fn evidence(
+        &self,
+        bp: &Blkptr,
+        copies: &[CopyRead],
+        observed: &[Observed],
+        error: Option<&ReadError>,
+    ) -> Vec<CopyEvidence> {
+        let undecodable = matches!(error, Some(ReadError::Undecodable { .. }));
+        let mut observed = observed.iter().copied();
+        copies
+            .iter()
+            .map(|copy| CopyEvidence {
+                copy: copy.copy,
+                vdev: copy.dva.vdev,
+                offset_bytes: copy.dva.offset_bytes,
+                size_bytes: copy.dva.asize_bytes,
+                device: copy.leaf.and_then(|leaf| self.reader.tree().leaf(leaf)).map(|leaf| leaf.name.clone()),
+                device_offset_bytes: copy.device_offset_bytes,
+                length_bytes: bp.psize_bytes(),
+                result: match &copy.state {
+                    CopyState::Good if undecodable => CopyResult::Undecodable,
+                    CopyState::Good => CopyResult::Ok,
+                    CopyState::BadChecksum | CopyState::BadGang(_) => CopyResult::Checksum,
+                    CopyState::Failed(_) => CopyResult::ReadError,
+                    CopyState::Missing => CopyResult::Missing,
+                    CopyState::OutOfRange => CopyResult::OutOfRange,
+                    CopyState::Unsupported(_) => CopyResult::Unsupported,
+                },
+                observed: matches!(copy.state, CopyState::BadChecksum).then(|| observed.next()).flatten(),
+            })
+            .collect()
+    }
+
+    fn message(&self, bp: &Blkptr, copies: &[CopyRead], is_lost: bool) -> String {
+        let bad = copies.iter().filter(|copy| !copy.state.is_good()).count();
+        let reason = copies.iter().find_map(|copy| match &copy.state {
+            CopyState::Failed(error) => Some(error.to_string()),
+            CopyState::BadGang(why) => Some(why.clone()),
+            _ => None,
+        });
+        let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let what = if is_lost { "no good copy" } else { "other copies are good" };
+        format!(
+            "{bad} of {} copies bad, {what}; {} {} bytes{reason}",
+            copies.len(),
+            bp.checksum_kind(),
+            bp.psize_bytes()
+        )
+    }
+}
+
+fn kind_of(bad: &[&CopyRead]) -> Kind {
+    let has = |wanted: fn(&CopyState) -> bool| bad.iter().any(|copy| wanted(&copy.state));
+    if has(|state| matches!(state, CopyState::BadChecksum | CopyState::BadGang(_))) {
+        Kind::BlockChecksum
+    } else if has(|state| matches!(state, CopyState::Failed(_))) {
+        Kind::BlockReadError
+    } else if has(|state| matches!(state, CopyState::OutOfRange)) {
+        Kind::BlockOutOfRange
+    } else {
+        Kind::BlockMissing
+    }
+}
+
+/// The place as far as the block itself tells; names come later.
+pub(super) fn place(bp: &Blkptr, bookmark: Bookmark) -> Place {
+    Place {
+        objset: Some(bookmark.objset),
+        object: Some(bookmark.object),
+        object_type: Some(bp.object_type()),
+        level: Some(bookmark.level),
+        block: Some(bookmark.block),
+        ..Place::default()
+    }
+}
+
+/// True for the number that stands for a spill block.
+pub(super) fn is_spill(block: u64) -> bool {
+    block == BLOCK_SPILL
+}
+
+/// What a copy with a wrong checksum holds.
+fn observe(bp: &Blkptr, bytes: &[u8]) -> Observed {
+    if bytes.iter().all(|&byte| byte == 0) {
+        Observed::Zeros
+    } else if bytes.iter().all(|&byte| byte == 0xff) {
+        Observed::Ones
+    } else if has_single_bit_flip(bp, bytes) {
+        Observed::BitFlip
+    } else {
+        Observed::Other
+    }
+}
+
+/// Finds a single flipped bit by the algebra of fletcher4, and proves it.
+///
+/// The first sum differs by the change of one 32-bit word, a power of two; the second by that times the word's
+/// distance from the end. So two divisions name word and bit, and one more checksum proves them.
+fn has_single_bit_flip(bp: &Blkptr, bytes: &[u8]) -> bool {
+    if bp.checksum_kind() != ChecksumKind::FLETCHER4 || bp.is_protected() {
+        return false;
+    }
+    let plain = zfs_format::codec::checksum::compute_plain(ChecksumKind::FLETCHER4, bp.endian(), bytes);
+    let Ok(found) = plain else { return false };
+    let stored = bp.checksum();
+    let change = found[0].wrapping_sub(stored[0]).cast_signed();
+    let weighted = found[1].wrapping_sub(stored[1]).cast_signed();
+    if change == 0 || !change.unsigned_abs().is_power_of_two() || change.unsigned_abs() > 1 << 31 {
+        return false;
+    }
+    let words = bytes.len() / 4;
+    let distance = weighted / change;
+    let index = usize::try_from(distance).ok().and_then(|distance| words.checked_sub(distance));
+    let Some(index) = index.filter(|&index| index < words && weighted % change == 0) else { return false };
+    let bit = change.unsigned_abs().trailing_zeros() as usize;
+    // Bit n of a word lies in byte n / 8 of it, counted from the end that its byte order puts first.
+    let byte = match bp.endian() {
+        zfs_format::Endian::Little => bit / 8,
+        zfs_format::Endian::Big => 3 - bit / 8,
+    };
+    let mut repaired = bytes.to_vec();
+    let Some(target) = repaired.get_mut(index * 4 + byte) else { return false };
+    *target ^= 1 << (bit % 8);
+    zfs_format::block::payload_matches_plainly(bp, &repaired).unwrap_or(false)
+}

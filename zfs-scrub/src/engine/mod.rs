@@ -1,0 +1,52 @@
+//! The scrub itself: one walk over the pool feeds a queue, workers verify what it holds.
+//!
+//! `walk` reads metadata (every copy of it) and finds the leaf blocks; `queue` keeps those in a compact form and sorts
+//! them by device offset; `verify` reads them in long requests and checks every copy; `judge` looks at one block
+//! closely and turns what it sees into a finding; `names` gives findings their paths at the end.
+
+mod conclude;
+mod counters;
+mod files;
+mod intent_log;
+mod judge;
+mod names;
+mod patterns;
+mod queue;
+mod run;
+mod verify;
+mod walk;
+
+pub use run::scrub;
+
+use crate::finding::{LEVEL_OBJSET, LEVEL_ZIL};
+use zfs_format::ondisk::blkptr::Blkptr;
+
+/// The address of a block in the pool's logic (`zbookmark_phys_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Bookmark {
+    objset: u64,
+    object: u64,
+    level: i8,
+    block: u64,
+}
+
+impl Bookmark {
+    fn objset(objset: u64) -> Self {
+        Self { objset, object: 0, level: LEVEL_OBJSET, block: 0 }
+    }
+
+    fn intent_log(objset: u64, seq: u64) -> Self {
+        Self { objset, object: 0, level: LEVEL_ZIL, block: seq }
+    }
+
+    /// The bookmark of pointer `index` of this indirect block, each of which holds 2^`shift` pointers.
+    fn child(self, index: u64, shift: u32) -> Self {
+        let block = self.block.checked_shl(shift).unwrap_or(0).saturating_add(index);
+        Self { level: self.level - 1, block, ..self }
+    }
+}
+
+/// The level of the block a bookmark names must be that of its pointer.
+fn level_matches(bookmark: Bookmark, bp: &Blkptr) -> bool {
+    i16::from(bookmark.level.max(0)) == i16::from(bp.level())
+}

@@ -1,0 +1,253 @@
+//! One scrub from beginning to end.
+
+use super::conclude::{Conclusion, conclude, gather_not_checked};
+use super::counters::{Counters, count_pointer};
+use super::intent_log;
+use super::judge::Shared;
+use super::names::name_findings;
+use super::queue::Queue;
+use super::verify::{SharedBatch, worker};
+use super::walk::{Feed, FoundDataset, Walk};
+use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
+use crate::options::{Options, Progress};
+use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Totals};
+use crate::passes::labels;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+use zfs_format::Txg;
+use zfs_format::block::{BlockReader, Work};
+use zfs_format::dataset::DatasetMap;
+use zfs_format::ondisk::blkptr::Blkptr;
+use zfs_format::ondisk::features;
+use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError};
+
+/// Walks the whole pool once, verifies every copy of every block, and answers with what it found.
+///
+/// # Errors
+/// [`AssemblyError::UnsupportedFeatures`] when the pool uses a feature without which it cannot be read. Damage is
+/// never an error.
+pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) -> Result<Outcome, AssemblyError> {
+    let started = Instant::now();
+    let sink = Sink::new(options.findings_max);
+    let prepared = prepare(assembly, &sink)?;
+    progress.raise_known(prepared.allocated_bytes);
+    labels::check(assembly, &sink);
+    let counters = Counters::new(&assembly.tree);
+    let reader = BlockReader::new(&assembly.tree);
+    let shared = Shared { reader, options, progress, counters: &counters, sink: &sink };
+    let walked = walk_pool(&assembly.chosen.uberblock.rootbp, assembly.chosen.uberblock.txg, shared);
+    let mut contents = sink.close();
+    if let Some(error) = &prepared.mos_error {
+        report_root(&mut contents, error, assembly);
+    }
+    let mut not_checked = walked.not_checked;
+    name(&mut contents, assembly);
+    gather_not_checked(&counters, &assembly.tree, options, progress, &mut not_checked);
+    let totals = Totals {
+        copies_verified: counters.copies_verified.load(Relaxed),
+        decoded_blocks: counters.decoded_blocks.load(Relaxed),
+        bytes_read: counters.bytes_read.load(Relaxed),
+        ..walked.totals
+    };
+    Ok(conclude(Conclusion {
+        assembly,
+        options,
+        counters: &counters,
+        contents,
+        not_checked,
+        totals,
+        features: prepared.features,
+        cancelled: progress.is_cancelled(),
+        duration: started.elapsed(),
+    }))
+}
+
+/// What is known before the walk.
+struct Prepared {
+    features: Vec<(String, bool, u64)>,
+    allocated_bytes: u64,
+    mos_error: Option<MosError>,
+}
+
+/// Opens the MOS for what the run needs of it: the list of devices, the features, how much is allocated.
+fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyError> {
+    let mut work = Work::default();
+    let root = assembly.chosen.uberblock.rootbp;
+    let mut prepared = Prepared { features: Vec::new(), allocated_bytes: 0, mos_error: None };
+    let config = match Mos::open(BlockReader::new(&assembly.tree), &root, &mut work) {
+        Ok(mut mos) => mos.config(&mut work).map_err(|error| error.to_string()),
+        Err(error) => {
+            // What lies where this version cannot look is not damaged.
+            let kinds = assembly.unsupported_vdevs();
+            if !kinds.is_empty() {
+                return Err(AssemblyError::UnsupportedVdevs { name: assembly.name.clone(), kinds });
+            }
+            prepared.mos_error = Some(error);
+            return Ok(prepared);
+        }
+    };
+    let adopted = config.and_then(|config| assembly.adopt_config(&config).map_err(|error| error.to_string()));
+    if let Err(error) = adopted {
+        let place = Place { objset: Some(0), ..Place::default() };
+        sink.push(Finding::new(Kind::ConfigIncomplete, place, format!("the pool's configuration: {error}")));
+    }
+    if let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work) {
+        // Damage to these ZAPs is found by the walk.
+        prepared.features = mos.features(&mut work).unwrap_or_default();
+        prepared.allocated_bytes = mos.allocated_bytes(&assembly.tree, &mut work);
+    }
+    let is_unknown =
+        |(guid, read_only, count): &&(String, bool, u64)| !*read_only && *count > 0 && features::lookup(guid).is_none();
+    let unknown: Vec<String> = prepared.features.iter().filter(is_unknown).map(|feature| feature.0.clone()).collect();
+    if unknown.is_empty() {
+        Ok(prepared)
+    } else {
+        Err(AssemblyError::UnsupportedFeatures { name: assembly.name.clone(), features: unknown })
+    }
+}
+
+/// What the walk brings home.
+struct Walked {
+    totals: Totals,
+    not_checked: Vec<NotChecked>,
+}
+
+/// Hands full batches to all workers.
+struct ToWorkers<'a> {
+    shared: Shared<'a>,
+    workers: Vec<SyncSender<Arc<SharedBatch>>>,
+}
+
+impl Feed for ToWorkers<'_> {
+    fn flush(&mut self, queue: &mut Queue) {
+        let counters = self.shared.counters;
+        let batch = queue.seal(self.shared.reader.tree(), &mut |leaf, bytes| counters.add_missing(leaf, 1, bytes));
+        let batch = Arc::new(SharedBatch::new(batch));
+        for worker in &self.workers {
+            // A worker ends only when this side hangs up, so this cannot fail.
+            let _ = worker.send(Arc::clone(&batch));
+        }
+    }
+}
+
+/// The walk on this thread, the workers on theirs.
+fn walk_pool(root: &Blkptr, txg: Txg, shared: Shared<'_>) -> Walked {
+    std::thread::scope(|scope| {
+        let workers = (0..shared.options.threads.max(1))
+            .map(|_| {
+                let (sender, receiver) = sync_channel(0);
+                scope.spawn(move || worker(shared, &receiver));
+                sender
+            })
+            .collect();
+        // Three batches may live at once: one being filled, one waiting for a slow worker, one being verified. What
+        // is left of the budget is for the workers' buffers.
+        let queue = Queue::new(shared.options.memory_bytes / 6);
+        let mut walk = Walk::new(shared, queue, ToWorkers { shared, workers });
+        walk_roots(&mut walk, root, txg)
+    })
+}
+
+fn walk_roots<F: Feed>(walk: &mut Walk<'_, F>, root: &Blkptr, txg: Txg) -> Walked {
+    let mut work = Work::default();
+    let mut not_checked = Vec::new();
+    if let Ok(mut mos) = Mos::open(walk.shared.reader, root, &mut work) {
+        count_pending_frees(walk, &mut mos, &mut work, &mut not_checked);
+    }
+    walk.tree(0, root, Txg(0));
+    let mut datasets = std::mem::take(&mut walk.datasets);
+    datasets.sort_by_key(|dataset| dataset.object);
+    for FoundDataset { object, bp, prev_snap_txg, is_snapshot } in datasets {
+        if walk.shared.progress.is_cancelled() {
+            break;
+        }
+        // A head that did not change since its last snapshot shares the snapshot's root, yet its log is its own.
+        let header = walk.tree(object, &bp, prev_snap_txg).or_else(|| walk.header(&bp));
+        if let Some(header) = header.filter(|_| !is_snapshot) {
+            intent_log::visit(walk, object, &header.zil_header, txg);
+        }
+    }
+    if !walk.queue.is_empty() {
+        walk.feed.flush(&mut walk.queue);
+    }
+    Walked { totals: walk.totals, not_checked }
+}
+
+/// Blocks that were freed but are still allocated. Their pointers carry no checksum: they count, and that is all.
+fn count_pending_frees<F: Feed>(
+    walk: &mut Walk<'_, F>,
+    mos: &mut Mos<'_>,
+    work: &mut Work,
+    not_checked: &mut Vec<NotChecked>,
+) {
+    for key in ["sync_bplist", "free_bpobj"] {
+        let Some(&object) = mos.directory.get(key) else { continue };
+        // What cannot be read here is found by the walk of the MOS.
+        let _ = mos.bpobj(object, work, &mut |bp| {
+            if !bp.is_hole() {
+                count_pointer(&mut walk.totals, bp);
+            }
+        });
+    }
+    for (key, what) in [
+        ("bptree_obj", "datasets waiting to be destroyed"),
+        ("com.delphix:deleted_clones", "clones waiting to be destroyed"),
+    ] {
+        let Some(&object) = mos.directory.get(key) else { continue };
+        let entries = mos.pending_entries(object, work);
+        if entries > 0 {
+            not_checked.push(NotChecked {
+                reason: NotCheckedReason::Unsupported,
+                what: format!("{what} ({entries})"),
+                blocks: None,
+                bytes: None,
+            });
+        }
+    }
+    if mos.directory.contains_key("com.delphix:zpool_checkpoint") {
+        not_checked.push(NotChecked {
+            reason: NotCheckedReason::Unsupported,
+            what: "blocks held only by the pool's checkpoint".into(),
+            blocks: None,
+            bytes: None,
+        });
+    }
+}
+
+/// The newest state is out of reach: one finding instead of what follows from it.
+fn report_root(contents: &mut SinkContents, error: &MosError, assembly: &Assembly) {
+    let is_root = |finding: &Finding| {
+        finding.place.objset == Some(0) && finding.place.level == Some(crate::finding::LEVEL_OBJSET)
+    };
+    let message = format!("txg {}: {error}", assembly.chosen.uberblock.txg);
+    match contents.findings.iter_mut().find(|finding| is_root(finding) && finding.severity == Severity::Damaged) {
+        Some(finding) => {
+            finding.kind = Kind::RootLost;
+            finding.message = format!("{message}; {}", finding.message);
+        }
+        None => {
+            let place = Place { objset: Some(0), object: Some(1), ..Place::default() };
+            contents.findings.push(Finding::new(Kind::RootLost, place, message));
+        }
+    }
+}
+
+/// Names for what was found in datasets.
+fn name(contents: &mut SinkContents, assembly: &Assembly) {
+    if !contents.findings.iter().any(|finding| finding.place.objset.is_some_and(|objset| objset != 0)) {
+        return;
+    }
+    let mut work = Work::default();
+    let blocks = BlockReader::new(&assembly.tree);
+    let Ok(mut mos) = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work) else { return };
+    let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
+    name_findings(&mut contents.findings, blocks, &map, &mut work);
+    for finding in &mut contents.findings {
+        let place = &mut finding.place;
+        if place.objset.is_some_and(|objset| objset != 0) && place.dataset.is_none() {
+            place.no_path_because = Some("its dataset has no name that can be read".into());
+        }
+    }
+}

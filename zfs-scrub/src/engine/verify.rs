@@ -1,0 +1,127 @@
+//! Workers: read extents, check every copy in them, decode one.
+
+use super::judge::{Shared, Suspect};
+use super::queue::{Batch, Extent, Queued, Target, Task};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Receiver;
+use zfs_format::block::{Work, needs_key, payload_matches};
+use zfs_format::ondisk::blkptr::Blkptr;
+use zfs_format::ondisk::dmu::CompressKind;
+use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
+
+/// A batch that several workers share; each takes the next task until none is left.
+#[derive(Debug)]
+pub(super) struct SharedBatch {
+    batch: Batch,
+    next: AtomicUsize,
+}
+
+impl SharedBatch {
+    pub(super) fn new(batch: Batch) -> Self {
+        Self { batch, next: AtomicUsize::new(0) }
+    }
+}
+
+/// Buffers of one worker, reused from task to task.
+#[derive(Debug, Default)]
+struct Buffers {
+    extent: Vec<u8>,
+    work: Work,
+}
+
+/// Verifies batches until the walk hangs up.
+pub(super) fn worker(shared: Shared<'_>, batches: &Receiver<Arc<SharedBatch>>) {
+    let mut buffers = Buffers::default();
+    while let Ok(batch) = batches.recv() {
+        loop {
+            let task = batch.batch.tasks.get(batch.next.fetch_add(1, Relaxed));
+            let Some(task) = task.filter(|_| !shared.progress.is_cancelled()) else { break };
+            match *task {
+                Task::Extent(extent) => verify_extent(&shared, &batch.batch, extent, &mut buffers),
+                Task::Irregular(block) => {
+                    if let Some(Queued { bp, bookmark }) = batch.batch.blocks.get(block as usize) {
+                        shared.check_block(bp, *bookmark, &mut buffers.work);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &mut Buffers) {
+    let medium = shared.reader.tree().leaf(extent.leaf).and_then(|leaf| leaf.medium.as_ref());
+    let Some(medium) = medium else { return };
+    let length = usize::try_from(extent.length_bytes).unwrap_or(0);
+    if buffers.extent.len() < length {
+        buffers.extent.resize(length, 0);
+    }
+    let bytes = buffers.extent.get_mut(..length).unwrap_or_default();
+    let start = extent.start_bytes.saturating_add(VDEV_LABEL_START_BYTES);
+    let is_read = medium.read_at(bytes, start).is_ok();
+    let (mut copies, mut copies_bytes) = (0, 0);
+    for target in batch.targets.get(extent.first..extent.end).unwrap_or_default() {
+        let Some(Queued { bp, bookmark }) = batch.blocks.get(target.block as usize) else { continue };
+        let at = usize::try_from(target.offset_bytes - extent.start_bytes).unwrap_or(usize::MAX);
+        let size = usize::try_from(bp.psize_bytes()).unwrap_or(usize::MAX);
+        let mut payload = at.checked_add(size).filter(|_| is_read).and_then(|end| buffers.extent.get(at..end));
+        // One bad sector must not hide its neighbours: without the extent each block is read by itself.
+        let mut alone = Vec::new();
+        if !is_read {
+            alone.resize(size, 0);
+            if medium.read_at(&mut alone, start.saturating_add(at as u64)).is_ok() {
+                payload = Some(&alone);
+            }
+        }
+        let decodes_here = extent.is_first_leaf && target.is_first;
+        let is_good = payload.is_some_and(|payload| check(shared, bp, payload, decodes_here, &mut buffers.work));
+        if payload.is_some() {
+            copies += 1;
+            copies_bytes += bp.psize_bytes();
+        }
+        if !is_good {
+            let suspect = Suspect { copy: target.copy.into(), leaf: extent.leaf, decodes_here };
+            shared.check_suspect(bp, *bookmark, suspect, &mut buffers.work);
+        }
+        if extent.is_first_leaf {
+            shared.progress.add_done(allocated(bp, target));
+        }
+    }
+    shared.counters.add_verified(extent.leaf, copies, copies_bytes);
+}
+
+fn allocated(bp: &Blkptr, target: &Target) -> u64 {
+    bp.dva(target.copy.into()).map_or(0, |dva| dva.asize_bytes)
+}
+
+/// Checks one copy, and decodes it when this is the copy to decode. False when a close look is needed.
+fn check(shared: &Shared<'_>, bp: &Blkptr, payload: &[u8], decodes_here: bool, work: &mut Work) -> bool {
+    if bp.check().is_err() || !matches!(payload_matches(bp, payload), Ok(true)) {
+        return false;
+    }
+    if !decodes_here {
+        return true;
+    }
+    if bp.checksum_kind().is_none() {
+        shared.counters.unprotected_blocks.fetch_add(1, Relaxed);
+    }
+    if needs_key(bp) {
+        shared.counters.encrypted_blocks.fetch_add(1, Relaxed);
+        return true;
+    }
+    if !shared.options.decode {
+        return true;
+    }
+    let is_decoded = if bp.compress_kind() == CompressKind::OFF {
+        bp.psize_bytes() >= bp.lsize_bytes()
+    } else {
+        work.decode(bp, payload).is_ok()
+    };
+    if is_decoded {
+        shared.counters.decoded_blocks.fetch_add(1, Relaxed);
+    } else {
+        // The close look counts again; it does not succeed where this failed.
+        shared.counters.unprotected_blocks.fetch_sub(u64::from(bp.checksum_kind().is_none()), Relaxed);
+    }
+    is_decoded
+}

@@ -1,0 +1,156 @@
+//! Views of what the lower floors know: the pool and its vdev tree.
+
+use crate::outcome::{FeatureFacts, PoolFacts, UberblockFacts, VdevFacts};
+use std::collections::BTreeMap;
+use zfs_format::Endian;
+use zfs_format::ondisk::features;
+use zfs_format::pool::{Assembly, Member};
+use zfs_format::vdev::{Layout, LeafId, VdevTree};
+
+/// What was counted on one device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeafCounted {
+    pub(crate) read_errors: u64,
+    pub(crate) checksum_errors: u64,
+    pub(crate) bytes_read: u64,
+}
+
+/// What was counted on devices and top-level vdevs (read errors, checksum errors).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) leaves: Vec<LeafCounted>,
+    pub(crate) tops: Vec<(u64, u64)>,
+}
+
+/// What pool an assembly is. `features` are those of the MOS: guid, read-only compatible, reference count.
+#[must_use]
+pub fn pool(assembly: &Assembly, features: &[(String, bool, u64)]) -> PoolFacts {
+    let uberblock = &assembly.chosen.uberblock;
+    let member = assembly.members.get(assembly.chosen.member);
+    let device = member.map(|member| leaf_name(&assembly.tree, member)).unwrap_or_default();
+    let [a, b, c, d] = uberblock.rootbp.checksum();
+    PoolFacts {
+        name: assembly.name.clone(),
+        guid: assembly.guid.0,
+        version: uberblock.version,
+        state: assembly.state.to_string(),
+        txg: uberblock.txg.0,
+        timestamp: uberblock.timestamp_s,
+        hostname: assembly.hostname.clone(),
+        hostid: assembly.hostid,
+        endian: match uberblock.endian {
+            Endian::Little => "little",
+            Endian::Big => "big",
+        },
+        fingerprint: format!("{}-{}-{a:016x}{b:016x}{c:016x}{d:016x}", assembly.guid, uberblock.txg),
+        uberblock: UberblockFacts { device, label: assembly.chosen.label, slot: assembly.chosen.slot },
+        features: features
+            .iter()
+            .map(|(guid, read_only_compatible, refcount)| FeatureFacts {
+                guid: guid.clone(),
+                read_only_compatible: *read_only_compatible,
+                supported: features::lookup(guid).is_some(),
+                refcount: *refcount,
+            })
+            .collect(),
+    }
+}
+
+/// The name of a member in the config table.
+pub(crate) fn leaf_name(tree: &VdevTree, member: &Member) -> String {
+    let leaf = tree.leaves.iter().find(|leaf| leaf.guid == member.guid);
+    leaf.map_or_else(|| member.path.clone(), |leaf| leaf.name.clone())
+}
+
+/// The vdev tree without counts, for commands that read no blocks.
+#[must_use]
+pub fn vdevs_uncounted(assembly: &Assembly) -> Vec<VdevFacts> {
+    vdevs(assembly, &Counted::default())
+}
+
+/// The vdev tree with states and counts. A top-level vdev of which nothing is known is `missing-N`.
+pub(crate) fn vdevs(assembly: &Assembly, counted: &Counted) -> Vec<VdevFacts> {
+    let tree = &assembly.tree;
+    let mut shown = Vec::new();
+    for (id, top) in tree.tops.iter().enumerate() {
+        let Some(top) = top else {
+            shown.push(VdevFacts {
+                vdev_type: "missing".into(),
+                id: id as u64,
+                name: format!("missing-{id}"),
+                state: "UNAVAIL".into(),
+                ..VdevFacts::default()
+            });
+            continue;
+        };
+        let (read_errors, checksum_errors) = counted.tops.get(id).copied().unwrap_or_default();
+        let mut facts = node_facts(tree, top.node, counted);
+        facts.class = Some(if top.is_log { "log" } else { "normal" }.into());
+        facts.ashift = Some(top.ashift.into());
+        if facts.children.is_empty() && matches!(top.layout, Layout::Copies(_)) {
+            // A disk alone shows its own counts.
+        } else {
+            facts.read_errors = read_errors;
+            facts.checksum_errors = checksum_errors;
+        }
+        shown.push(facts);
+    }
+    shown
+}
+
+/// One node with its children. Nesting was bounded when the tree was built from a bounded nvlist.
+fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
+    // Children come after their parents, so building from the end needs no recursion.
+    let mut built: BTreeMap<usize, VdevFacts> = BTreeMap::new();
+    let mut order = vec![index];
+    let mut next = 0;
+    while let Some(&at) = order.get(next) {
+        order.extend(tree.nodes.get(at).map(|node| node.children.as_slice()).unwrap_or_default());
+        next += 1;
+    }
+    for &at in order.iter().rev() {
+        let Some(node) = tree.nodes.get(at) else { continue };
+        let children: Vec<VdevFacts> = node.children.iter().filter_map(|child| built.remove(child)).collect();
+        let numbers = node.leaf.and_then(|LeafId(leaf)| counted.leaves.get(leaf)).copied().unwrap_or_default();
+        let leaf = node.leaf.and_then(|leaf| tree.leaf(leaf));
+        let is_given = leaf.is_some_and(|leaf| leaf.medium.is_some());
+        let state = match (leaf.is_some(), is_given) {
+            (true, false) => "UNAVAIL",
+            (true, true) if node.is_offline => "OFFLINE",
+            (true, true) if node.is_faulted => "FAULTED",
+            (true, true) if numbers.read_errors + numbers.checksum_errors > 0 => "DEGRADED",
+            (false, _) if children.iter().all(|child| child.state == "UNAVAIL") && !children.is_empty() => "UNAVAIL",
+            (false, _) if children.iter().any(|child| child.state != "ONLINE") => "DEGRADED",
+            _ => "ONLINE",
+        };
+        built.insert(
+            at,
+            VdevFacts {
+                vdev_type: node.vdev_type.clone(),
+                id: node.id,
+                name: node.name(),
+                guid: node.guid.0,
+                class: None,
+                state: state.into(),
+                parity: node.parity,
+                ashift: None,
+                path: node.path.clone(),
+                devid: node.devid.clone(),
+                phys_path: node.phys_path.clone(),
+                device: leaf.and_then(|leaf| leaf.opened_as.clone()),
+                read_errors: numbers.read_errors,
+                checksum_errors: numbers.checksum_errors,
+                stale_copies: 0,
+                bytes_read: numbers.bytes_read + children.iter().map(|child| child.bytes_read).sum::<u64>(),
+                children,
+            },
+        );
+    }
+    built.remove(&index).unwrap_or_default()
+}
+
+/// True when a device of the pool was not given.
+#[must_use]
+pub fn has_missing_members(tree: &VdevTree) -> bool {
+    tree.tops.iter().any(Option::is_none) || tree.leaves.iter().any(|leaf| leaf.medium.is_none())
+}

@@ -1,0 +1,3 @@
+//! Checks beside the walk over all blocks.
+
+pub(crate) mod labels;
