@@ -1,0 +1,226 @@
+//! The command line: clap derive structs, and the parsers of single values. Nothing is opened here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::path::PathBuf;
+use zfs_scrub::Options;
+
+/// The exit statuses, for the help of the program and of `scrub`.
+const EXIT_STATUS: &str = "Exit status, a sum of bits:
+   0  checked completely, no damage
+   1  damage, but every damaged block has a good copy or can be rebuilt
+   4  something is lost
+   8  something, or everything, could not be checked
+  16  usage error
+  32  cancelled";
+
+/// Check ZFS pools offline, without importing them.
+///
+/// zcheck opens everything for reading only. It needs no kernel module and no root for what you may read.
+#[derive(Debug, Parser)]
+#[command(name = "zcheck", version, after_long_help = EXIT_STATUS)]
+#[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// When to use colours; `NO_COLOR` turns them off, too.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: When,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Walk every block of a pool, verify every copy and every parity column, and report.
+    Scrub(ScrubArgs),
+    /// Tell what pool this is: name, state, host, txg, features, devices.
+    Info(InfoArgs),
+    /// Show the labels and the uberblocks of each device, each with its checksum verdict.
+    Label(LabelArgs),
+    /// Say what a finding code means, what causes it and what to do.
+    Explain(ExplainArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages.
+    Man {
+        /// Directory to write to; made if it does not exist.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+}
+
+/// The inputs of every command that reads a pool.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InputArgs {
+    /// Disk images, block devices, VM disks, or directories that hold them.
+    ///
+    /// Give all members of the pool, or the directory they lie in. What can be checked without a missing member is
+    /// checked.
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Byte in each PATH at which the pool member begins.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) offset: Option<u64>,
+}
+
+/// `zcheck scrub`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXIT_STATUS)]
+pub(crate) struct ScrubArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Which pool to check, if the paths hold several.
+    #[arg(long, value_name = "NAME|GUID")]
+    pub(crate) pool: Option<String>,
+    /// Print one JSON document instead of text.
+    #[arg(long, short = 'j')]
+    pub(crate) json: bool,
+    /// Print findings and verdict alone.
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print every finding with every copy, and all counts.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// How to show progress on stderr.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) progress: ProgressMode,
+    /// Worker threads [default: one per CPU].
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<usize>,
+    /// Memory for queues and buffers, at least 64M.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_memory)]
+    pub(crate) memory: u64,
+    /// Verify checksums only; do not decompress the blocks.
+    #[arg(long)]
+    pub(crate) no_decode: bool,
+}
+
+/// `zcheck info`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InfoArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Which pool to show, if the paths hold several.
+    #[arg(long, value_name = "NAME|GUID")]
+    pub(crate) pool: Option<String>,
+    /// Print one JSON document instead of text.
+    #[arg(long, short = 'j')]
+    pub(crate) json: bool,
+}
+
+/// `zcheck label`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LabelArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Print one JSON document instead of text.
+    #[arg(long, short = 'j')]
+    pub(crate) json: bool,
+}
+
+/// `zcheck explain`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ExplainArgs {
+    /// A code as reports show it, such as ZC0301; all codes are listed without one.
+    pub(crate) code: Option<String>,
+    /// List all codes.
+    #[arg(long, conflicts_with = "code")]
+    pub(crate) list: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// In files and pipes, too.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How to show progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressMode {
+    /// A bar if stderr is a terminal, unless --quiet is given.
+    #[default]
+    Auto,
+    /// A bar if stderr is a terminal.
+    Bar,
+    /// One JSON line a second.
+    Json,
+    /// Nothing.
+    None,
+}
+
+/// Parses a number of bytes with an optional binary suffix: `65536`, `64K`, `1MiB`, `2G`, `1T`.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| "expected bytes, such as 1048576 or 1M".to_owned())?;
+    let shift = match suffix.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KIB" => 10,
+        "M" | "MIB" => 20,
+        "G" | "GIB" => 30,
+        "T" | "TIB" => 40,
+        _ => return Err("expected one of the suffixes K, M, G, T".to_owned()),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| "does not fit 64 bits".to_owned())
+}
+
+/// Parses a memory budget.
+fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < Options::MEMORY_BYTES_MIN { Err("at least 64M is needed".to_owned()) } else { Ok(bytes) }
+}
+
+/// Parses a number of threads.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..=1024) => Ok(threads),
+        _ => Err("expected a number from 1 to 1024".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_take_binary_suffixes() {
+        assert_eq!(parse_size("65536"), Ok(65536));
+        assert_eq!(parse_size("64k"), Ok(65536));
+        assert_eq!(parse_size("256MiB"), Ok(256 << 20));
+        assert_eq!(parse_size("1G"), Ok(1 << 30));
+        assert!(parse_size("").is_err());
+        assert!(parse_size("M").is_err());
+        assert!(parse_size("1X").is_err());
+        assert!(parse_size("-1").is_err());
+        assert!(parse_size("99999999999T").is_err());
+        assert!(parse_memory("63M").is_err());
+        assert_eq!(parse_memory("64M"), Ok(64 << 20));
+    }
+
+    #[test]
+    fn scrub_takes_the_options_of_the_contract() {
+        let args = ["zcheck", "scrub", "a", "b", "-j", "--threads", "3", "--memory", "1G", "--no-decode"];
+        let Command::Scrub(scrub) = Cli::try_parse_from(args).unwrap().command else { panic!("not a scrub") };
+        assert_eq!(scrub.input.paths.len(), 2);
+        assert!(scrub.json && scrub.no_decode && !scrub.quiet);
+        assert_eq!((scrub.threads, scrub.memory), (Some(3), 1 << 30));
+    }
+}

@@ -1,0 +1,65 @@
+//! `zcheck scrub`: opens the pool, checks it, reports.
+
+use crate::args::ScrubArgs;
+use crate::error::Failure;
+use crate::progress::Display;
+use crate::report::json::Json;
+use crate::report::text::Text;
+use crate::report::{Detail, Report};
+use crate::{open, output};
+use std::sync::Arc;
+use zfs_scrub::options::Progress;
+use zfs_scrub::outcome::exit;
+use zfs_scrub::{Options, Outcome};
+
+/// Checks one pool and writes the report. Answers with the exit status of the outcome.
+pub(super) fn run(args: &ScrubArgs, color: bool) -> Result<u8, Failure> {
+    let progress = Arc::new(Progress::default());
+    stop_on_signal(&progress);
+    let outcome = run_scrub(args, &options(args), &progress)?;
+    let text = form(args, color).render(&outcome).map_err(|error| Failure::json(&error))?;
+    output::report(&text)?;
+    Ok(outcome.summary.exit_status)
+}
+
+/// What the engine is asked to do.
+fn options(args: &ScrubArgs) -> Options {
+    let default = Options::default();
+    Options {
+        threads: args.threads.unwrap_or(default.threads),
+        memory_bytes: args.memory,
+        decode: !args.no_decode,
+        ..default
+    }
+}
+
+/// The form of the report.
+fn form(args: &ScrubArgs, color: bool) -> Box<dyn Report> {
+    let detail = match (args.quiet, args.verbose) {
+        (true, _) => Detail::Quiet,
+        (false, true) => Detail::Full,
+        (false, false) => Detail::Normal,
+    };
+    if args.json { Box::new(Json) } else { Box::new(Text { detail, color }) }
+}
+
+/// The first Ctrl-C ends the check with a partial report, the second one ends the program.
+fn stop_on_signal(progress: &Arc<Progress>) {
+    let progress = Arc::clone(progress);
+    let handler = move || {
+        if progress.is_cancelled() {
+            std::process::exit(i32::from(exit::CANCELLED | exit::INCOMPLETE));
+        }
+        progress.cancel();
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        output::warning(&format!("Ctrl-C will end the check without a report: {error}"));
+    }
+}
+
+/// Opens the pool and checks it, showing progress meanwhile.
+fn run_scrub(args: &ScrubArgs, options: &Options, progress: &Arc<Progress>) -> Result<Outcome, Failure> {
+    let mut assembly = open::pool(&args.input, args.pool.as_deref())?;
+    let _display = Display::start(args.progress, args.quiet, &assembly.name, progress);
+    zfs_scrub::scrub(&mut assembly, options, progress).map_err(|error| Failure::operational(error.to_string()))
+}

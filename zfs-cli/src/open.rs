@@ -1,0 +1,89 @@
+//! From paths to devices: directories are looked through, everything else is opened as it is.
+
+use crate::args::InputArgs;
+use crate::error::Failure;
+use crate::output;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zfs_format::media::{self, Medium, Window};
+use zfs_format::pool::{Assembly, Candidate, Selector};
+
+/// Opens all inputs and reads their labels.
+///
+/// What lies in a directory and cannot be opened is passed over; what was named and cannot be opened is an error.
+pub(crate) fn candidates(input: &InputArgs) -> Result<Vec<Candidate>, Failure> {
+    let mut candidates = Vec::new();
+    for path in &input.paths {
+        if path.is_dir() {
+            for entry in members_of(path)? {
+                match open(&entry, input.offset) {
+                    Ok(candidate) => candidates.push(candidate),
+                    Err(error) => output::warning(&error.message),
+                }
+            }
+        } else {
+            candidates.push(open(path, input.offset)?);
+        }
+    }
+    Ok(candidates)
+}
+
+fn open(path: &Path, offset: Option<u64>) -> Result<Candidate, Failure> {
+    let medium = media::open(path).map_err(|error| Failure::operational(error.to_string()))?;
+    let Some(offset) = offset else { return Ok(Candidate::read(&medium)) };
+    let size = medium.bytes.size_bytes();
+    if offset >= size {
+        let message = format!("{}: --offset {offset} lies beyond its end ({size} bytes)", path.display());
+        return Err(Failure::operational(message));
+    }
+    let bytes = Arc::new(Window::new(medium.bytes, offset, u64::MAX));
+    Ok(Candidate::read(&Medium { path: medium.path, bytes }))
+}
+
+/// The files and block devices of a directory, by name; not those below it.
+fn members_of(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let fail = |error: std::io::Error| {
+        Failure::operational(format!("cannot list the directory {}: {error}", directory.display()))
+    };
+    let mut members = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        // Links are followed: a folder of links to devices is a common way to name members.
+        if std::fs::metadata(&path).is_ok_and(|metadata| is_medium(&metadata)) {
+            members.push(path);
+        }
+    }
+    members.sort();
+    Ok(members)
+}
+
+fn is_medium(metadata: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if metadata.file_type().is_block_device() {
+            return true;
+        }
+    }
+    metadata.is_file()
+}
+
+/// Opens all inputs and puts one pool together. Named inputs that are no members are told on stderr.
+pub(crate) fn pool(input: &InputArgs, wanted: Option<&str>) -> Result<Assembly, Failure> {
+    let candidates = candidates(input)?;
+    if candidates.is_empty() {
+        let paths: Vec<String> = input.paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::operational(format!("{}: no files or block devices in it", paths.join(", "))));
+    }
+    let assembly = Assembly::from_candidates(candidates, wanted.map(Selector::parse).as_ref())
+        .map_err(|error| Failure::operational(error.to_string()))?;
+    for ignored in &assembly.ignored {
+        if input.paths.iter().any(|path| path.display().to_string() == ignored.path) {
+            output::warning(&format!("{} is not used: {}", ignored.path, ignored.because));
+        }
+    }
+    for auxiliary in &assembly.auxiliaries {
+        output::warning(&format!("{} is a {} device: it holds no pool data", auxiliary.path, auxiliary.state));
+    }
+    Ok(assembly)
+}
