@@ -1,0 +1,180 @@
+//! Damaged pools: what zcheck says of them is what `zpool scrub` and `zdb -bcc` say.
+
+use crate::support::{damaged_media, ensure, for_all, image, options, scrub};
+use fixtures::{Case, LostBlock, cases, images_dir};
+use std::collections::{BTreeMap, BTreeSet};
+use zfs_scrub::outcome::{NotCheckedReason, Verdict, VdevFacts, exit};
+use zfs_scrub::{Finding, Kind, Outcome, Severity};
+
+/// What zcheck answers where OpenZFS has no answer, or one that says nothing of our exit status: error or status.
+const SPECIAL: &[(&str, Result<u8, &str>)] = &[
+    // No label, no pool: where data begins and what the disk is a part of is not known.
+    ("single-all-labels-zeroed", Err("no ZFS label found")),
+    // OpenZFS refuses a device that is too small. Labels 0 and 1 are whole, and no block lies beyond the cut: all data
+    // is there, and what is missing (the labels at the end) OpenZFS would write again on a device of the right size.
+    ("single-truncated", Ok(exit::DEGRADED)),
+    // Two labels are enough to import, and importing writes the others.
+    ("single-front-labels-zeroed", Ok(exit::DEGRADED)),
+    ("single-back-labels-zeroed", Ok(exit::DEGRADED)),
+    // What was damaged is no part of the newest state: neither zdb nor a scrub finds an error.
+    ("single-mos-root-one-copy", Ok(0)),
+    ("single-mos-root-all-copies", Ok(0)),
+    // Each block could be verified on the other side.
+    ("mirror-one-side-missing", Ok(exit::DEGRADED | exit::INCOMPLETE)),
+];
+
+/// The outcome of a case, or the error that took its place.
+fn run(case: &Case) -> Result<Outcome, String> {
+    let pool = image(&case.pool).expected.pool;
+    scrub(&damaged_media(case), &pool, &options()).map_err(|error| error.to_string())
+}
+
+/// The exit status that follows from the answer of OpenZFS.
+fn expected_status(case: &Case) -> u8 {
+    let lost = case.openzfs.zdb.as_ref().is_some_and(|zdb| !zdb.lost_blocks.is_empty());
+    let errors = case.openzfs.device_errors.iter().flatten().any(|(_, errors)| errors.checksum + errors.read > 0);
+    match (lost, errors) {
+        (true, _) => exit::DAMAGED,
+        (false, true) => exit::DEGRADED,
+        (false, false) => 0,
+    }
+}
+
+fn damaged(outcome: &Outcome) -> impl Iterator<Item = &Finding> {
+    outcome.findings.iter().filter(|finding| finding.severity == Severity::Damaged)
+}
+
+fn lost_blocks(outcome: &Outcome) -> BTreeSet<LostBlock> {
+    let block = |finding: &Finding| {
+        let place = &finding.place;
+        Some(LostBlock { objset: place.objset?, object: place.object?, level: place.level?, block: place.block? })
+    };
+    damaged(outcome).filter_map(block).collect()
+}
+
+/// All names of what a finding hurts.
+fn names(finding: &Finding) -> BTreeSet<String> {
+    std::iter::once(finding.place.name()).chain(finding.place.also_in.iter().cloned()).collect()
+}
+
+/// Every file that OpenZFS names is named here, and every damaged object here is one that OpenZFS names.
+fn compare_files(case: &Case, outcome: &Outcome) -> Result<(), String> {
+    let Some(theirs) = &case.openzfs.damaged_files else { return Ok(()) };
+    let ours: BTreeSet<String> = damaged(outcome).flat_map(names).collect();
+    let listed: BTreeSet<String> = outcome
+        .files
+        .iter()
+        .filter(|file| file.severity == Severity::Damaged)
+        .flat_map(|file| std::iter::once(file.path.clone()).chain(file.also_in.iter().cloned()))
+        .collect();
+    for file in theirs {
+        ensure(ours.contains(file), || format!("{}: {file} is in no finding, only {ours:?}", case.name))?;
+        ensure(listed.contains(file), || format!("{}: {file} is not among the files: {listed:?}", case.name))?;
+    }
+    for finding in damaged(outcome) {
+        let names = names(finding);
+        let is_known = theirs.iter().any(|file| names.contains(file));
+        ensure(is_known, || format!("{}: OpenZFS knows none of {names:?}", case.name))?;
+    }
+    Ok(())
+}
+
+/// Leaves by name.
+fn leaves(vdevs: &[VdevFacts]) -> BTreeMap<&str, &VdevFacts> {
+    let mut pending: Vec<&VdevFacts> = vdevs.iter().collect();
+    let mut leaves = BTreeMap::new();
+    while let Some(vdev) = pending.pop() {
+        pending.extend(&vdev.children);
+        if vdev.children.is_empty() {
+            leaves.insert(vdev.name.as_str(), vdev);
+        }
+    }
+    leaves
+}
+
+/// A device on which OpenZFS met errors has bad copies here; one without damage has none.
+fn compare_devices(case: &Case, outcome: &Outcome) -> Result<(), String> {
+    let leaves = leaves(&outcome.vdevs);
+    for (device, theirs) in case.openzfs.device_errors.iter().flatten() {
+        // OpenZFS names a device that it does not have by its guid.
+        let by_guid = || leaves.values().find(|leaf| leaf.guid.to_string() == *device).copied();
+        let ours = leaves.get(device.as_str()).copied().or_else(by_guid);
+        let ours = ours.ok_or_else(|| format!("{}: no device {device}", case.name))?;
+        let bad = ours.checksum_errors + ours.read_errors;
+        let both = || format!("{}: {device} has {bad} bad copies; OpenZFS says {theirs:?}", case.name);
+        ensure(theirs.checksum == 0 || bad > 0, both)?;
+        ensure((theirs.state == "UNAVAIL") == (ours.state == "UNAVAIL"), both)?;
+        let is_touched = case.ops.iter().any(|op| op.device() == device);
+        ensure(is_touched || bad == 0, both)?;
+    }
+    Ok(())
+}
+
+/// The verdict is the one that the exit status stands for.
+fn compare_status(case: &Case, outcome: &Outcome, wanted: u8) -> Result<(), String> {
+    let summary = &outcome.summary;
+    let found = summary.exit_status;
+    ensure(found == wanted, || format!("{}: exit status {found}, not {wanted}", case.name))?;
+    let verdict = match found {
+        0 => Verdict::Clean,
+        status if status & exit::DAMAGED != 0 => Verdict::Damaged,
+        status if status & exit::DEGRADED != 0 => Verdict::Degraded,
+        _ => Verdict::Incomplete,
+    };
+    ensure(summary.verdict == verdict, || format!("{}: {:?} with {found}", case.name, summary.verdict))
+}
+
+fn check(case: &Case) -> Result<(), String> {
+    let special = SPECIAL.iter().find(|(name, _)| *name == case.name).map(|(_, answer)| *answer);
+    let wanted = special.unwrap_or_else(|| Ok(expected_status(case)));
+    let outcome = match (run(case), wanted) {
+        (Ok(outcome), Ok(wanted)) => {
+            compare_status(case, &outcome, wanted)?;
+            outcome
+        }
+        (Err(error), Err(part)) => {
+            return ensure(error.contains(part), || format!("{}: {error}, not {part}", case.name));
+        }
+        (Ok(_), Err(part)) => return Err(format!("{}: an outcome, and not {part}", case.name)),
+        (Err(error), Ok(_)) => return Err(format!("{}: {error}", case.name)),
+    };
+    if let Some(zdb) = &case.openzfs.zdb {
+        let ours = lost_blocks(&outcome);
+        let theirs: BTreeSet<LostBlock> = zdb.lost_blocks.iter().copied().collect();
+        ensure(ours == theirs, || format!("{}: lost here {ours:?}, in zdb {theirs:?}", case.name))?;
+        let count = outcome.summary.lost_blocks;
+        ensure(count == theirs.len() as u64, || format!("{}: {count} lost blocks", case.name))?;
+    }
+    compare_files(case, &outcome)?;
+    compare_devices(case, &outcome)
+}
+
+#[test]
+fn each_damaged_pool_gets_the_answer_of_openzfs() {
+    let cases = cases(&images_dir().join("cases"));
+    assert!(cases.len() >= 20, "cases are missing");
+    for (name, _) in SPECIAL {
+        assert!(cases.iter().any(|case| case.name == *name), "there is no case {name}");
+    }
+    for_all(&cases, check);
+}
+
+#[test]
+fn a_lost_indirect_block_says_how_much_it_hides() {
+    let case = Case::read(&images_dir().join("cases/single-indirect-both-copies.json"));
+    let outcome = run(&case).unwrap();
+    let hidden: u64 = damaged(&outcome).map(|finding| finding.hidden_blocks).sum();
+    let left = |reason| outcome.not_checked.iter().find(|left| left.reason == reason).and_then(|left| left.blocks);
+    assert!(hidden > 0);
+    assert_eq!(left(NotCheckedReason::BadParent), Some(hidden));
+}
+
+#[test]
+fn a_device_cut_short_is_told_with_what_is_missing() {
+    let case = Case::read(&images_dir().join("cases/single-truncated.json"));
+    let outcome = run(&case).unwrap();
+    // The device had 64 MiB and was cut at 40.
+    let missing = (24_u64 << 20).to_string();
+    let tells = |finding: &Finding| finding.kind == Kind::DeviceTooSmall && finding.message.contains(&missing);
+    assert!(outcome.findings.iter().any(tells), "{:?}", outcome.findings);
+}

@@ -1,0 +1,197 @@
+//! Files and volumes read out of a pool are, byte for byte, what was written.
+
+use crate::support::{ensure, for_all, kept_pools, media_of, shared_pools};
+use fixtures::RealPool;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use zfs_format::block::{BlockReader, Work};
+use zfs_format::dataset::{DatasetMap, FileSystem};
+use zfs_format::object::{ObjectReader, ObjsetReader, ZapReader};
+use zfs_format::pool::{Assembly, Mos, Selector};
+
+const RAIDZ: &str = "raidz and dRAID are not read";
+
+/// Pools whose files cannot be read yet.
+const NOT_YET: &[(&str, &str)] = &[
+    ("checksums", "sha512, skein, edonr and blake3 are not verified"),
+    ("draid1-2d-6c-1s", RAIDZ),
+    ("draid2-spare-active-one-missing", RAIDZ),
+    ("draid2-two-spares-active-two-missing", RAIDZ),
+    ("encryption", "no keys"),
+    ("gang-blocks-dynamic-raidz1", RAIDZ),
+    ("raidz1-3disk", RAIDZ),
+    ("raidz1-5disk-ashift12", RAIDZ),
+    ("raidz1-expanded-3to4to5", RAIDZ),
+    ("raidz1-replacing-in-progress", RAIDZ),
+    ("raidz2-4disk", RAIDZ),
+    ("raidz2-6disk-ashift12", RAIDZ),
+    ("raidz2-8disk-plus-raidz1-4disk", RAIDZ),
+    ("raidz2-expanding-in-progress", RAIDZ),
+    ("raidz3-7disk", RAIDZ),
+];
+
+/// Every so many names are looked up by path as well.
+const LOOKUP_EACH: usize = 20;
+
+/// The file that holds the content of a volume.
+const VOLUME_OBJECT: u64 = 1;
+/// The ZAP that holds its size.
+const VOLUME_PROPERTIES_OBJECT: u64 = 2;
+
+/// An open pool.
+struct Reader<'a> {
+    blocks: BlockReader<'a>,
+    map: DatasetMap,
+    work: Work,
+}
+
+impl<'a> Reader<'a> {
+    fn open(assembly: &'a Assembly) -> Result<Self, String> {
+        let blocks = BlockReader::new(&assembly.tree);
+        let mut work = Work::default();
+        let mos = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work);
+        let mut mos = mos.map_err(|error| error.to_string())?;
+        let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
+        Ok(Self { blocks, map, work })
+    }
+
+    fn objset(&mut self, dataset: &str) -> Result<ObjsetReader<'a>, String> {
+        let found = self.map.datasets.values().find(|found| found.full_name() == dataset);
+        let bp = found.ok_or_else(|| format!("no dataset {dataset}"))?.dsl.bp;
+        ObjsetReader::open(self.blocks, &bp, &mut self.work).map_err(|error| error.to_string())
+    }
+
+    /// Sha256 of the first `size` bytes of an object.
+    fn sum(&mut self, mut object: ObjectReader<'_>, size: u64) -> Result<String, String> {
+        let block_bytes = object.block_bytes();
+        let mut sum = Sha256::new();
+        for blkid in 0..size.div_ceil(block_bytes) {
+            let length = usize::try_from(block_bytes.min(size - blkid * block_bytes)).unwrap();
+            let found = object.read_block(blkid, &mut self.work).map_err(|error| error.to_string())?;
+            match found {
+                Some(_) => sum.update(self.work.plain().get(..length).ok_or("a short block")?),
+                None => sum.update(vec![0; length]),
+            }
+        }
+        Ok(hex(&sum.finalize()))
+    }
+
+    /// Checks the files of one dataset.
+    fn files(&mut self, dataset: &str, files: &[(String, String)]) -> Result<(), String> {
+        let objset = self.objset(dataset)?;
+        let mut file_system = FileSystem::open(objset, &mut self.work).map_err(|error| error.to_string())?;
+        let mut directories: BTreeMap<String, BTreeMap<Vec<u8>, u64>> = BTreeMap::new();
+        for (index, (path, wanted)) in files.iter().enumerate() {
+            let (directory, name) = path.rsplit_once('/').ok_or_else(|| path.clone())?;
+            if !directories.contains_key(directory) {
+                let entries = self.entries(&mut file_system, directory)?;
+                directories.insert(directory.to_owned(), entries);
+            }
+            let object = directories[directory].get(name.as_bytes()).copied();
+            if index % LOOKUP_EACH == 0 {
+                let found = file_system.lookup(path, &mut self.work).map_err(|error| error.to_string())?;
+                ensure(found == object, || format!("{path}: lookup gives {found:?}, the directory {object:?}"))?;
+            }
+            let object = object.ok_or_else(|| format!("{path}: not found"))?;
+            let at = |error| format!("{path}: {error}");
+            let attributes = file_system.attributes(object, &mut self.work).map_err(at)?;
+            let size = attributes.size.ok_or_else(|| format!("{path}: no size"))?;
+            let reader = file_system.object(object, &mut self.work).map_err(at)?;
+            let found = self.sum(reader, size).map_err(|error| format!("{path}: {error}"))?;
+            ensure(found == *wanted, || format!("{path}: {size} bytes with sha256 {found}, not {wanted}"))?;
+        }
+        Ok(())
+    }
+
+    fn entries(&mut self, file_system: &mut FileSystem<'_>, path: &str) -> Result<BTreeMap<Vec<u8>, u64>, String> {
+        let directory = file_system.lookup(path, &mut self.work).map_err(|error| error.to_string())?;
+        let directory = directory.ok_or_else(|| format!("{path}: no such directory"))?;
+        let entries = file_system.entries(directory, &mut self.work).map_err(|error| error.to_string())?;
+        Ok(entries.into_iter().collect())
+    }
+
+    fn volume(&mut self, dataset: &str, wanted: &str) -> Result<(), String> {
+        let mut objset = self.objset(dataset)?;
+        let properties = objset.object(VOLUME_PROPERTIES_OBJECT, &mut self.work).map_err(|error| error.to_string())?;
+        let mut size = 0;
+        let each = &mut |entry: zfs_format::object::ZapEntry| {
+            if entry.name == b"size" {
+                size = entry.first_u64().unwrap_or(0);
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        ZapReader::new(properties).for_each(&mut self.work, each).map_err(|error| error.to_string())?;
+        let data = objset.object(VOLUME_OBJECT, &mut self.work).map_err(|error| error.to_string())?;
+        let found = self.sum(data, size)?;
+        ensure(found == wanted, || format!("{dataset}: {size} bytes with sha256 {found}, not {wanted}"))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Files that live only in an intent log that was not replayed.
+fn is_only_in_log(pool: &RealPool, path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    pool.folder.starts_with("zil-")
+        && (name.starts_with("sync-") || name == "bigsync" || path.contains("/newdir"))
+}
+
+fn read_all(pool: &RealPool) -> Result<(), String> {
+    let media = media_of(pool);
+    let selector = Selector::Name(pool.expected.pool.clone());
+    let mut assembly = Assembly::new(&media, Some(&selector)).map_err(|error| error.to_string())?;
+    adopt(&mut assembly)?;
+    let mut reader = Reader::open(&assembly)?;
+    let mut datasets: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (name, sum) in pool.sums("manifest.sha256") {
+        let (dataset, path) = name.split_once(":/").ok_or_else(|| name.clone())?;
+        if !is_only_in_log(pool, path) {
+            datasets.entry(dataset.to_owned()).or_default().push((format!("/{path}"), sum));
+        }
+    }
+    for (dataset, files) in &datasets {
+        reader.files(dataset, files).map_err(|error| format!("{dataset}:{error}"))?;
+    }
+    if !pool.sums("zvols.sha").is_empty() {
+        for (_, sum) in pool.sums("zvols.sha") {
+            reader.volume("zvols/thick", &sum)?;
+        }
+    }
+    Ok(())
+}
+
+/// The list of devices in the MOS is complete, that of a label is not.
+fn adopt(assembly: &mut Assembly) -> Result<(), String> {
+    let mut work = Work::default();
+    let root = assembly.chosen.uberblock.rootbp;
+    let mos = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work);
+    let config = mos.map_err(|error| error.to_string())?.config(&mut work).map_err(|error| error.to_string())?;
+    assembly.adopt_config(&config).map_err(|error| error.to_string())
+}
+
+fn check(pool: &RealPool) -> Result<(), String> {
+    if NOT_YET.iter().any(|(folder, _)| *folder == pool.folder) {
+        return Ok(());
+    }
+    read_all(pool).map_err(|error| format!("{}: {error}", pool.folder))
+}
+
+#[test]
+fn files_and_volumes_of_kept_pools_are_read_as_they_were_written() {
+    for_all(&kept_pools(), |pool| {
+        let is_known = !pool.sums("manifest.sha256").is_empty() || !pool.sums("zvols.sha").is_empty();
+        ensure(is_known, || format!("{}: nothing to compare", pool.folder))?;
+        check(pool)
+    });
+}
+
+#[test]
+fn files_of_shared_pools_are_read_as_they_were_written() {
+    for_all(&shared_pools(), check);
+}

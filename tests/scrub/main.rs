@@ -1,0 +1,13 @@
+//! Scrubs of pools made by OpenZFS, held against what `zdb` and `zpool scrub` say of them.
+//!
+//! The pools of `fixtures/images` are always checked; those of `../shared/pools` where that folder is there.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::panic, reason = "a test may panic")]
+
+mod cases;
+mod contents;
+mod evidence;
+mod support;
+mod threads;
+mod totals;

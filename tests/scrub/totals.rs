@@ -1,0 +1,130 @@
+//! The counts of a scrub are those of `zdb -bcc`, and a whole pool is called whole.
+
+use crate::support::{ensure, for_all, kept_pools, media_of, options, scrub, shared_pools, skipped};
+use fixtures::{RealPool, ZdbTotals};
+use zfs_scrub::outcome::{NotCheckedReason, Totals, Verdict};
+use zfs_scrub::{Outcome, Severity};
+
+/// Pools that are not whole, and what zcheck must answer.
+const NOT_CLEAN: &[(&str, Verdict)] = &[("public/broken-mirror", Verdict::Degraded)];
+
+/// Pools that cannot be checked, and a part of the error.
+const REFUSED: &[(&str, &str)] = &[("public/v999", "version 999 is not supported")];
+
+const RAIDZ: &str = "raidz and dRAID are not read";
+const DEDUP: &str = "dedup and block cloning are not counted";
+const DESTROYED: &str = "datasets waiting to be destroyed are not walked";
+const STALE: &str = "stale copies that a DTL declares count as bad";
+
+/// Pools whose answer is not right yet, and why. They may be called clean only when nothing but a saving is not counted.
+const NOT_YET: &[(&str, &str)] = &[
+    ("async-destroy-in-progress", DESTROYED),
+    ("block-cloning", DEDUP),
+    ("checkpoint", "blocks of the checkpoint are not walked"),
+    ("checksums", "sha512, skein, edonr and blake3 are not verified"),
+    ("classes-special-dedup-log-cache-spare", DEDUP),
+    ("dedup-fast", DEDUP),
+    ("dedup-legacy", DEDUP),
+    ("draid1-2d-6c-1s", RAIDZ),
+    ("draid2-spare-active-one-missing", RAIDZ),
+    ("draid2-two-spares-active-two-missing", RAIDZ),
+    ("encryption", DEDUP),
+    ("gang-blocks-dynamic-raidz1", RAIDZ),
+    ("log-removed-hole", "blocks with checksums that are not verified"),
+    ("mirror-one-side-stale", STALE),
+    ("mirror-spare-in-use", STALE),
+    ("raidz1-3disk", RAIDZ),
+    ("raidz1-5disk-ashift12", RAIDZ),
+    ("raidz1-expanded-3to4to5", RAIDZ),
+    ("raidz1-replacing-in-progress", RAIDZ),
+    ("raidz2-4disk", RAIDZ),
+    ("raidz2-6disk-ashift12", RAIDZ),
+    ("raidz2-8disk-plus-raidz1-4disk", RAIDZ),
+    ("raidz2-expanding-in-progress", RAIDZ),
+    ("raidz3-7disk", RAIDZ),
+    ("public/bptree_obj-zol-0.6.2", DESTROYED),
+    ("public/v1-raidz", RAIDZ),
+    ("public/v3-raidz", RAIDZ),
+    ("public/zol-0.6.1", RAIDZ),
+];
+
+fn listed<T: Copy>(list: &[(&str, T)], pool: &RealPool) -> Option<T> {
+    list.iter().find(|(folder, _)| *folder == pool.folder).map(|&(_, value)| value)
+}
+
+/// The totals that `zdb` knows too.
+fn as_zdb_counts(totals: &Totals) -> ZdbTotals {
+    ZdbTotals {
+        blocks: totals.blocks,
+        gang_blocks: totals.gang_blocks,
+        logical_bytes: totals.logical_bytes,
+        physical_bytes: totals.physical_bytes,
+        allocated_bytes: totals.allocated_bytes,
+        dedup_saved_bytes: totals.dedup_saved_bytes,
+        cloned_bytes: totals.cloned_bytes,
+        embedded_blocks: totals.embedded_blocks,
+    }
+}
+
+/// The complaint about an outcome, if there is one.
+fn judge(pool: &RealPool, outcome: &Outcome) -> Result<(), String> {
+    let folder = &pool.folder;
+    let counted = as_zdb_counts(&outcome.totals);
+    if let Some(zdb) = pool.expected.zdb {
+        ensure(counted == zdb, || format!("{folder}: counted {counted:?}\n  where zdb counted {zdb:?}"))?;
+    }
+    let wanted = listed(NOT_CLEAN, pool).unwrap_or(Verdict::Clean);
+    let summary = &outcome.summary;
+    ensure(summary.verdict == wanted, || format!("{folder}: {:?}, not {wanted:?}", summary.verdict))?;
+    let status = if wanted == Verdict::Clean { 0 } else { 1 };
+    ensure(summary.exit_status == status, || format!("{folder}: exit status {}", summary.exit_status))?;
+    if wanted == Verdict::Clean {
+        let finding = outcome.findings.iter().find(|finding| finding.severity > Severity::Note);
+        ensure(finding.is_none(), || format!("{folder}: {finding:?}"))?;
+        let left = outcome.not_checked.iter().find(|left| left.reason != NotCheckedReason::NoKey);
+        ensure(left.is_none(), || format!("{folder}: {left:?}"))?;
+    }
+    Ok(())
+}
+
+/// A pool that is not right yet must not be called clean, unless only savings are not counted.
+fn judge_not_yet(pool: &RealPool, outcome: &Outcome, because: &str) -> Result<(), String> {
+    let folder = &pool.folder;
+    if judge(pool, outcome).is_ok() {
+        skipped(&format!("nothing is wrong with {folder} any more: take it off NOT_YET ({because})"));
+        return Ok(());
+    }
+    let ours = as_zdb_counts(&outcome.totals);
+    let same = pool.expected.zdb.is_none_or(|zdb| {
+        let savings = ZdbTotals { dedup_saved_bytes: 0, cloned_bytes: 0, ..ours };
+        savings == ZdbTotals { dedup_saved_bytes: 0, cloned_bytes: 0, ..zdb }
+    });
+    let is_clean = outcome.summary.verdict == Verdict::Clean || outcome.summary.exit_status == 0;
+    ensure(same || !is_clean, || format!("{folder}: called clean with {ours:?}"))
+}
+
+fn check(pool: &RealPool) -> Result<(), String> {
+    let result = scrub(&media_of(pool), &pool.expected.pool, &options());
+    let outcome = match (result, listed(REFUSED, pool)) {
+        (Ok(outcome), None) => outcome,
+        (Err(error), Some(part)) if error.to_string().contains(part) => return Ok(()),
+        (result, _) => return Err(format!("{}: {:?}", pool.folder, result.err())),
+    };
+    match listed(NOT_YET, pool) {
+        Some(because) => judge_not_yet(pool, &outcome, because),
+        None => judge(pool, &outcome),
+    }
+}
+
+#[test]
+fn kept_pools_are_clean_and_count_as_zdb_does() {
+    for_all(&kept_pools(), |pool| {
+        ensure(pool.expected.zdb.is_some(), || format!("{}: no numbers of zdb", pool.folder))?;
+        check(pool)
+    });
+}
+
+#[test]
+fn shared_pools_are_clean_and_count_as_zdb_does() {
+    for_all(&shared_pools(), check);
+}
