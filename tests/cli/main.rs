@@ -1,21 +1,46 @@
 //! The program as a whole: streams and exit statuses.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+mod hostile;
+mod real;
+
+use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
+
+/// What an input was before a run: name, length, time of change, sha256 of its content.
+type State = (PathBuf, u64, Option<SystemTime>, Option<Vec<u8>>);
+
+/// The state of a file, or of a directory and all files in it. Pipes are not read.
+fn states(path: &Path) -> Vec<State> {
+    let Ok(metadata) = std::fs::metadata(path) else { return vec![(path.to_path_buf(), 0, None, None)] };
+    let sum = metadata.is_file().then(|| Sha256::digest(std::fs::read(path).unwrap()).to_vec());
+    let mut found = vec![(path.to_path_buf(), metadata.len(), metadata.modified().ok(), sum)];
+    if metadata.is_dir() {
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        found.extend(entries.iter().flat_map(|entry| states(entry)));
+    }
+    found
+}
 
 /// Runs the program and asserts that no input changed.
 fn zcheck(args: &[&str], inputs: &[&Path]) -> Output {
-    let state = || inputs.iter().map(|path| (std::fs::read(path).ok(), modified(path))).collect::<Vec<_>>();
+    let state = || inputs.iter().flat_map(|path| states(path)).collect::<Vec<_>>();
     let before = state();
     let output = Command::new(env!("CARGO_BIN_EXE_zcheck")).args(args).args(inputs).output().unwrap();
     assert_eq!(before, state(), "an input changed");
     output
 }
 
-fn modified(path: &Path) -> Option<std::time::SystemTime> {
-    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+/// One error line, status 8, nothing on stdout. Returns the line.
+fn assert_refused(output: &Output, what: &str) -> String {
+    let text = stderr(output);
+    assert_eq!((output.status.code(), stdout(output).as_str()), (Some(8), ""), "{what}: {text}");
+    assert!(text.starts_with("zcheck: error: ") && text.lines().count() == 1, "{what}: {text}");
+    text
 }
 
 fn status(output: &Output) -> i32 {

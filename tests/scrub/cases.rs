@@ -3,7 +3,7 @@
 use crate::support::{damaged_media, ensure, for_all, image, options, scrub};
 use fixtures::{Case, LostBlock, cases, images_dir};
 use std::collections::{BTreeMap, BTreeSet};
-use zfs_scrub::outcome::{NotCheckedReason, Verdict, VdevFacts, exit};
+use zfs_scrub::outcome::{NotCheckedReason, VdevFacts, Verdict, exit};
 use zfs_scrub::{Finding, Kind, Outcome, Severity};
 
 /// What zcheck answers where OpenZFS has no answer, or one that says nothing of our exit status: error or status.
@@ -175,6 +175,6 @@ fn a_device_cut_short_is_told_with_what_is_missing() {
     let outcome = run(&case).unwrap();
     // The device had 64 MiB and was cut at 40.
     let missing = (24_u64 << 20).to_string();
-    let tells = |finding: &Finding| finding.kind == Kind::DeviceTooSmall && finding.message.contains(&missing);
+    let tells = |finding: &Finding| finding.kind == Kind::DeviceTooShort && finding.message.contains(&missing);
     assert!(outcome.findings.iter().any(tells), "{:?}", outcome.findings);
 }

@@ -114,11 +114,9 @@ fn check_ranges(case: &Case) -> Result<(), String> {
     let mut overwritten = case.clone();
     // A swap overwrites two ranges.
     let swapped = case.ops.iter().filter_map(|op| match op {
-        Op::Swap { device, offset, length, from } => Some([*offset, *from].map(|offset| Op::Zero {
-            device: device.clone(),
-            offset,
-            length: *length,
-        })),
+        Op::Swap { device, offset, length, from } => {
+            Some([*offset, *from].map(|offset| Op::Zero { device: device.clone(), offset, length: *length }))
+        }
         _ => None,
     });
     overwritten.ops.extend(swapped.flatten());

@@ -2,8 +2,7 @@
 //!
 //! The pools of `fixtures/images` are always checked; those of `../shared/pools` where that folder is there.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-#![allow(clippy::panic, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod cases;
 mod contents;

@@ -34,6 +34,15 @@ pub(crate) fn image(folder: &str) -> RealPool {
     RealPool::read(images_dir().join(folder))
 }
 
+/// The name in the labels, where it is not the one in `expected.json`.
+const RENAMED: &[(&str, &str)] = &[("destroyed", "gone")];
+
+/// The name of a pool.
+pub(crate) fn name_of(pool: &RealPool) -> &str {
+    let renamed = RENAMED.iter().find(|(folder, _)| *folder == pool.folder);
+    renamed.map_or(pool.expected.pool.as_str(), |&(_, name)| name)
+}
+
 /// The devices of a pool as zcheck opens them.
 pub(crate) fn media_of(pool: &RealPool) -> Vec<Medium> {
     pool.devices().iter().map(|(_, path)| media::open(path).unwrap()).collect()
