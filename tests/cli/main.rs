@@ -1,8 +1,9 @@
 //! The program as a whole: streams and exit statuses.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod hostile;
+mod readme;
 mod real;
 
 use sha2::{Digest, Sha256};
