@@ -20,7 +20,7 @@ const EXIT_STATUS: &str = "Exit status, a sum of bits:
 #[command(name = "zcheck", version, after_long_help = EXIT_STATUS)]
 #[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// When to use colours; `NO_COLOR` turns them off, too.
+    /// When to use colours. A non-empty `NO_COLOR` in the environment turns `auto` into `never`.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: When,
     /// What to do.
@@ -31,20 +31,20 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Walk every block of a pool, verify every copy and every parity column, and report.
+    /// Walk every block of a pool, verify every copy, and report what is damaged.
     Scrub(ScrubArgs),
     /// Tell what pool this is: name, state, host, txg, features, devices.
     Info(InfoArgs),
     /// Show the labels and the uberblocks of each device, each with its checksum verdict.
     Label(LabelArgs),
-    /// Say what a finding code means, what causes it and what to do.
+    /// Say what a finding code means, what causes it, and what to do.
     Explain(ExplainArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Write the man pages.
+    /// Write the man pages: one for the program, one for each command.
     Man {
         /// Directory to write to; made if it does not exist.
         #[arg(value_hint = ValueHint::DirPath)]
@@ -55,13 +55,13 @@ pub(crate) enum Command {
 /// The inputs of every command that reads a pool.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArgs {
-    /// Disk images, block devices, VM disks, or directories that hold them.
+    /// Disk images (raw, or compressed with zstd), block devices, or directories that hold them.
     ///
-    /// Give all members of the pool, or the directory they lie in. What can be checked without a missing member is
-    /// checked.
+    /// Give all members of the pool, or the directory they lie in: it is looked through, but not what lies below it.
+    /// What can be checked without a missing member is checked.
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Byte in each PATH at which the pool member begins.
+    /// Byte at which the member begins in each PATH, such as the start of a partition; takes K, M, G, T.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) offset: Option<u64>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct ScrubArgs {
     /// Print one JSON document instead of text.
     #[arg(long, short = 'j')]
     pub(crate) json: bool,
-    /// Print findings and verdict alone.
+    /// Print only findings and verdict.
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print every finding with every copy, and all counts.
@@ -91,7 +91,7 @@ pub(crate) struct ScrubArgs {
     /// Worker threads [default: one per CPU].
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<usize>,
-    /// Memory for queues and buffers, at least 64M.
+    /// Memory for queues and buffers, at least 64M. Suffixes are K, M, G and T, in powers of 1024.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_memory)]
     pub(crate) memory: u64,
     /// Verify checksums only; do not decompress the blocks.
@@ -127,7 +127,7 @@ pub(crate) struct LabelArgs {
 /// `zcheck explain`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExplainArgs {
-    /// A code as reports show it, such as ZC0301; all codes are listed without one.
+    /// A code as reports show it, such as ZC0301. Without one, all codes are listed.
     pub(crate) code: Option<String>,
     /// List all codes.
     #[arg(long, conflicts_with = "code")]
@@ -140,7 +140,7 @@ pub(crate) enum When {
     /// On a terminal.
     #[default]
     Auto,
-    /// In files and pipes, too.
+    /// Also in files and pipes.
     Always,
     /// Never.
     Never,

@@ -24,7 +24,7 @@ pub(crate) fn one(kind: Kind, color: bool) -> String {
     let entry = kind.entry();
     let mut page = Page::new(color);
     page.labelled("", 8, (Paint::Bold, entry.code), &format!("  {} ({})", entry.title, entry.severity));
-    for (label, text) in [("meaning: ", entry.meaning), (" causes: ", entry.causes), ("    do: ", entry.advice)] {
+    for (label, text) in [("meaning: ", entry.meaning), (" causes: ", entry.causes), ("     do: ", entry.advice)] {
         page.blank();
         page.labelled(label, 9, (Paint::Plain, ""), text);
     }
@@ -42,7 +42,7 @@ mod tests {
         for kind in Kind::ALL {
             let text = one(*kind, false);
             assert!(list.contains(kind.entry().code) && text.starts_with(kind.entry().code));
-            assert!(text.contains("meaning: ") && text.contains(" causes: ") && text.contains("    do: "));
+            assert!(text.contains("meaning: ") && text.contains(" causes: ") && text.contains("     do: "));
             assert!(text.lines().chain(list.lines()).all(|line| columns(line) <= WIDTH));
         }
     }

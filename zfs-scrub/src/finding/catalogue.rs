@@ -46,44 +46,44 @@ macro_rules! catalogue {
 catalogue! {
     /// A label's configuration does not match its checksum, or cannot be read.
     LabelDamaged = "ZC0101", Degraded, "label damaged",
-        meaning: "Each device carries four labels. The configuration in one of them does not match its checksum, cannot be parsed or cannot be read. The pool is opened from the others.",
+        meaning: "Each device carries four labels. The configuration in one of them does not match its checksum, cannot be parsed, or cannot be read. The pool was opened from the others.",
         causes: "Something wrote over the start or the end of the device (a partition table, a boot loader, another file system, dd), or the medium is failing there.",
-        advice: "As long as one label is whole the pool imports, and ZFS rewrites all labels at its next change of configuration. Find out what wrote there.";
+        advice: "As long as one label is whole, the pool can be imported, and ZFS rewrites all labels when its configuration next changes. Find out what wrote there before that.";
     /// A label is not there at all.
     LabelMissing = "ZC0102", Degraded, "label missing",
-        meaning: "Where a label belongs there is none: no checksum magic in either byte order.",
+        meaning: "Each device carries four labels, two at its start and two at its end. At one of these places there is no label at all.",
         causes: "The start or the end of the device was overwritten, the device was cut short, or it grew and its last two labels still lie at the old end.",
-        advice: "If the device grew, `zpool online -e` moves the labels. Otherwise find out what wrote there or what cut the device.";
+        advice: "If the device grew, `zpool online -e` writes labels at the new end. Otherwise find out what wrote there, or what cut the device short.";
     /// The device ends before the label says.
     DeviceTooShort = "ZC0103", Damaged, "device shorter than its label says",
-        meaning: "The label records more allocatable space than the device has. Whatever lies behind the end is not there.",
-        causes: "An image that was not copied completely, a truncated file, a partition made smaller, a LUN mapped with the wrong size.",
-        advice: "Copy the image again and compare sizes, or restore the partition's size. Do not import the pool writable as it is.";
+        meaning: "The label records more space than the device has. Blocks beyond its end are gone.",
+        causes: "An image that was not copied to its end, a truncated file, a partition made smaller, a LUN mapped with the wrong size.",
+        advice: "Copy the image again and compare sizes, or restore the size of the partition. Do not import the pool for writing as it is.";
     /// The labels of one device describe different pools or members.
     LabelsDisagree = "ZC0104", Note, "labels disagree",
         meaning: "The valid labels of one device do not name the same pool and the same member. The newest one that fits the pool is used.",
-        causes: "An older pool's labels were left around a newer, smaller one, or two members were swapped while being copied.",
+        causes: "The labels of an older pool were left on the device when a smaller one was made on it, or two members were mixed up while they were copied.",
         advice: "Check that the right device, or the right partition of it, was given.";
     /// Several inputs carry the same member.
     MemberTwice = "ZC0105", Note, "the same member given twice",
-        meaning: "Two of the given paths hold the same member of the pool (equal guid). The one with the newest uberblock is used, the other is not counted as redundancy.",
+        meaning: "Two of the given paths hold the same member of the pool (their guids are equal). The one with the newest uberblock is used; the other is not read.",
         causes: "One device under two names, a copy of a disk beside the original, two paths of a multipath device.",
         advice: "Give each member once. If one is an older copy, remove it from the list.";
     /// A member of the pool was not given.
     MemberMissing = "ZC0106", Degraded, "member missing",
         meaning: "The configuration of the pool lists a device that was not among the given paths.",
-        causes: "A disk that is unplugged or dead, or a member image that was not given.",
-        advice: "Give all members, or the directory they lie in. What could be checked without it was checked.";
+        causes: "A disk that is unplugged or dead, or a path that was not given.",
+        advice: "Give all members, or the directory they lie in. What could be checked without this one was checked.";
     /// A part of the configuration could not be read.
     ConfigIncomplete = "ZC0107", Degraded, "configuration incomplete",
         meaning: "The pool's own list of devices in the MOS could not be read or parsed; the labels of the given devices were used instead.",
-        causes: "Damage to the MOS, listed as findings of its own.",
-        advice: "Look at the other findings in the MOS.";
+        causes: "Damage to the MOS (the pool's own metadata), which has findings of its own.",
+        advice: "Look at the findings whose place is <metadata>. Devices that the labels do not know of may be missing from this report.";
     /// The pool was not exported.
     NotExported = "ZC0108", Note, "pool was not exported",
-        meaning: "The labels say that the pool is in use. If it is imported somewhere right now, what was read may be a mixture of states; if it is not, the host simply went down without exporting it.",
-        causes: "A copy of a running system's disk, a crash, a disk pulled without export.",
-        advice: "If the pool may be imported elsewhere, export it or check a snapshot of the device.";
+        meaning: "The labels say that the pool is in use. If it is imported somewhere right now, what was read may be a mixture of several states, and findings may be false. If it is not, its host went down without exporting it, and this is harmless.",
+        causes: "An image taken of a running system, a crash, a disk that was pulled.",
+        advice: "If the pool may be imported elsewhere, export it there first, or check a snapshot of the device.";
     /// A device names the pool and is none of its devices.
     NotAMember = "ZC0109", Note, "device is no member",
         meaning: "The labels of a given device name this pool, but the pool's configuration does not list the device. It is not used.",
@@ -92,28 +92,28 @@ catalogue! {
     /// The newest uberblock cannot be used.
     RootLost = "ZC0201", Damaged, "the newest state cannot be read",
         meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",
-        causes: "A crash on a disk that lies about flushed writes, a pool written by two hosts, a damaged disk.",
-        advice: "Older states may still be whole: OpenZFS tries them with `zpool import -F`. Copy the devices before any attempt.";
+        causes: "A crash with a disk that lost writes it had confirmed, a pool imported on two hosts at once, a damaged disk.",
+        advice: "Older states, of a few seconds before, may still be whole: `zpool import -Fn` asks whether one is, and `zpool import -F` goes back to it, losing what came after. Copy the devices before that.";
     /// A block of the pool does not match its checksum.
     BlockChecksum = "ZC0301", Damaged, "block checksum mismatch",
-        meaning: "A copy of the block does not match the checksum in its block pointer. If another copy is good the block is only degraded and a scrub in ZFS would repair it; if none is, the block is lost.",
+        meaning: "A copy of the block does not match the checksum in its block pointer. If another copy is good, the block is only degraded, and `zpool scrub` would repair it. If none is, the block is lost.",
         causes: "The storage path (controller, array, cable, copy), a failing disk, memory errors while writing, or something that wrote to the device behind ZFS.",
-        advice: "Lost file data: restore the named files from a backup. Degraded: import the pool and run `zpool scrub`. Look at the pattern of the offsets: regular ones point at the storage path, not at the disk.";
+        advice: "Damaged files: restore them from a backup. Blocks that are only degraded: find the cause, then import the pool and run `zpool scrub`. Look at where the bad copies lie: a regular pattern points at the storage path, not at the disk.";
     /// The checksum is right but the payload does not decompress.
     BlockUndecodable = "ZC0302", Damaged, "block does not decode",
-        meaning: "The checksum of the block holds, yet its payload does not decompress to the size the pointer records. Reading the file gives an error although a scrub in ZFS finds nothing.",
+        meaning: "The checksum of the block holds, yet its payload does not decompress to the size that the block pointer records. ZFS returns an error when the file is read, although `zpool scrub` finds nothing.",
         causes: "The block was damaged in memory before its checksum was computed, or written by a faulty compressor.",
-        advice: "Restore the named file from a backup and test the memory of the host that wrote it.";
+        advice: "Restore the file from a backup, and test the memory of the host that wrote it.";
     /// The device did not return the bytes.
     BlockReadError = "ZC0303", Damaged, "block cannot be read",
         meaning: "The device returned an error for a copy of the block.",
         causes: "A failing disk, a bad cable or controller, an image on failing storage.",
-        advice: "Copy the device with ddrescue and check the copy.";
+        advice: "Copy the device with ddrescue, which tries hard sectors again, and check the copy.";
     /// A block pointer holds values the format does not allow.
     PointerInvalid = "ZC0304", Damaged, "block pointer invalid",
         meaning: "A block with a right checksum holds a block pointer with impossible values: an unknown algorithm, a size or a type out of range, or a level that does not follow from its parent.",
         causes: "Memory errors while the parent block was written, or a bug in the software that wrote it.",
-        advice: "The named object is damaged for ZFS too. Restore it from a backup.";
+        advice: "ZFS cannot read it either. Restore the file from a backup, and test the memory of the host that wrote it.";
     /// A block's address lies outside its device.
     BlockOutOfRange = "ZC0305", Damaged, "block outside the device",
         meaning: "The address of a copy lies beyond the end of the device, or on a vdev that does not exist.",
@@ -121,29 +121,29 @@ catalogue! {
         advice: "Check the size of the device against its label.";
     /// A block lies on a device that was not given.
     BlockMissing = "ZC0306", Damaged, "block on a missing device",
-        meaning: "All copies of the block that are on the given devices are bad, or none is on them.",
-        causes: "A member that was not given.",
+        meaning: "No copy of the block could be read, and at least one lies on a device that was not given. It may be whole there.",
+        causes: "A disk that is unplugged or dead, or a path that was not given.",
         advice: "Give all members of the pool.";
     /// A dnode has fields that contradict each other.
     DnodeInvalid = "ZC0401", Damaged, "dnode invalid",
-        meaning: "The description of an object holds impossible values. The object and what it holds cannot be reached.",
+        meaning: "The description of an object (a file, a directory, a table of the pool) holds impossible values. What the object holds cannot be reached.",
         causes: "Memory errors while it was written, or a bug in the software that wrote it.",
-        advice: "Restore the named object from a backup.";
+        advice: "Restore what is named from a backup, and test the memory of the host that wrote it.";
     /// An object set's header is not one.
     ObjsetInvalid = "ZC0402", Damaged, "object set invalid",
-        meaning: "The block at the root of a dataset does not hold an object set. Nothing in the dataset can be reached.",
+        meaning: "The block at the root of a dataset has a right checksum, but does not describe a dataset. Nothing in it can be reached.",
         causes: "Memory errors while it was written, or a bug in the software that wrote it.",
         advice: "Restore the dataset from a backup.";
     /// A structure of the MOS cannot be parsed.
     MosObjectInvalid = "ZC0403", Damaged, "pool metadata object invalid",
         meaning: "An object of the pool's own metadata has a right checksum but cannot be parsed. What depends on it was not checked.",
         causes: "Memory errors while it was written, or a bug in the software that wrote it.",
-        advice: "Data that can be read should be copied off; the pool itself may have to be made anew.";
+        advice: "Copy off what can be read. The pool itself may have to be made anew.";
     /// A claimed intent log ends early.
     IntentLogDamaged = "ZC0404", Damaged, "intent log damaged",
-        meaning: "The log of synchronous writes was claimed by an import up to a certain block, and that block or one before it cannot be read. What was written synchronously after that point cannot be replayed.",
-        causes: "Damage to a log device, or to the block on another device.",
-        advice: "The file system is consistent as of its last txg; only the last seconds of synchronous writes are lost. Check what the applications wrote last.";
+        meaning: "The log of synchronous writes was claimed by an import up to a certain block, and that block or one before it cannot be read. Synchronous writes after that point cannot be replayed.",
+        causes: "Damage to a log device, or to the log's blocks on another device.",
+        advice: "The file system is consistent as of its last txg; only the last seconds of synchronous writes are lost. Check what databases and NFS clients wrote last.";
 }
 
 impl Kind {
