@@ -74,13 +74,17 @@ echo "memory  $(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/memi
 echo "kernel  $(uname -sr)"
 echo "zcheck  $("$zcheck" --version), $(rustc --version 2>/dev/null || echo 'rustc not found'), $threads threads"
 echo "image   $(du -cb "${images[@]}" | awk 'END { printf "%.2f GiB", $1 / 2^30 }') in ${#images[@]} device(s), $(awk "BEGIN { printf \"%.2f GiB\", $bytes / 2^30 }") read and verified, page cache warm"
-[[ -n $zdb ]] || echo "zdb     not installed, not measured"
+if [[ -n $zdb ]]; then
+    echo "zdb     $(PATH=$PATH:/usr/sbin:/sbin zfs version 2>/dev/null | head -1 | grep . || echo 'of unknown version')"
+else
+    echo "zdb     not installed, not measured"
+fi
 echo "rounds  $rounds, medians; in brackets fastest and slowest"
 echo
 
 base=$(median "$scratch/zcheck" 1)
 printf '| %-24s | %-22s | %-9s | %-11s | %-10s | %s |\n' command 'wall s' 'CPU s' 'peak MiB' "x zcheck" status
-printf '| --- | --- | --- | --- | --- | --- |\n'
+printf '| %s | %s | %s | %s | %s | %s |\n' "$(printf '%.0s-' {1..24})" "$(printf '%.0s-' {1..22})" --------- ----------- ---------- ------
 row() {
     local name=$1 file=$scratch/$2
     local wall low high
