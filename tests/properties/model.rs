@@ -1,6 +1,6 @@
 //! What a scrub has to say of a pool with injuries, by what its maker knows.
 
-use fixtures::{Endian, LeafSpan, MadeBlock, Pool};
+use fixtures::{Endian, Family, LeafSpan, MadeBlock, Pool};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{CopyResult, Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, Outcome, exit};
@@ -17,42 +17,12 @@ pub(crate) type Injuries = BTreeMap<(usize, usize, usize), CopyResult>;
 /// A pool, and how its blocks hang together.
 pub(crate) struct Model<'a> {
     pub(crate) pool: &'a Pool,
-    /// Blocks by place in the tree of their oldest dataset.
-    places: BTreeMap<(&'a str, u64, i8, u64), usize>,
+    family: Family<'a>,
 }
 
 impl<'a> Model<'a> {
     pub(crate) fn new(pool: &'a Pool) -> Self {
-        let place = |(index, block): (usize, &'a MadeBlock)| {
-            ((block.owner.dataset.as_str(), block.object, block.level, block.block), index)
-        };
-        Model { pool, places: pool.blocks.iter().enumerate().map(place).collect() }
-    }
-
-    fn at(&self, dataset: &str, object: u64, level: i8, block: u64) -> usize {
-        *self.places.get(&(dataset, object, level, block)).expect("what is above a block has the same owner")
-    }
-
-    /// The block that holds an object's dnode.
-    fn dnode_block(&self, dataset: &str, object: u64) -> usize {
-        let any = self.places.range((dataset, 0, 0, 0)..=(dataset, 0, 0, u64::MAX)).next();
-        let dnodes = self.pool.blocks[*any.expect("a dataset has dnodes").1].lsize / 512;
-        self.at(dataset, 0, 0, object / dnodes)
-    }
-
-    /// The block that holds the pointer to this one, or the dnode of its object or its dataset.
-    fn parent(&self, index: usize) -> Option<usize> {
-        let block = &self.pool.blocks[index];
-        let (dataset, object, level) = (block.owner.dataset.as_str(), block.object, block.level);
-        if level < 0 {
-            return (dataset != MOS).then(|| self.dnode_block(MOS, block.owner.objset));
-        }
-        let above = (dataset, object, level + 1, 0)..=(dataset, object, level + 1, u64::MAX);
-        if let Some((_, above)) = self.places.range(above).next() {
-            let pointers = self.pool.blocks[*above].lsize / 128;
-            return Some(self.at(dataset, object, level + 1, block.block / pointers));
-        }
-        Some(if object == 0 { self.at(dataset, 0, -1, 0) } else { self.dnode_block(dataset, object) })
+        Model { pool, family: Family::new(pool) }
     }
 
     /// Places and results of all copies of a block, in the order of a report.
@@ -75,7 +45,7 @@ impl<'a> Model<'a> {
     /// Whether any block above is lost.
     pub(crate) fn is_hidden(&self, index: usize, injuries: &Injuries) -> bool {
         let mut at = index;
-        while let Some(parent) = self.parent(at) {
+        while let Some(parent) = self.family.parent(at) {
             if self.is_lost(parent, injuries) {
                 return true;
             }
@@ -163,8 +133,8 @@ impl<'a> Model<'a> {
         let (level, block) = (place.level.unwrap(), place.block.unwrap());
         let dataset = self.pool.blocks.iter().find(|made| made.owner.objset == objset);
         let dataset = &dataset.expect("the object set exists").owner.dataset;
-        let key = (dataset.as_str(), object, level, block);
-        *self.places.get(&key).unwrap_or_else(|| panic!("no such block: {finding:#?}"))
+        let found = self.family.find(dataset, object, level, block);
+        found.unwrap_or_else(|| panic!("no such block: {finding:#?}"))
     }
 
     /// Compares a finding with what is known of its block; returns how many blocks it hides.
@@ -220,7 +190,7 @@ impl<'a> Model<'a> {
     }
 
     fn check_others(&self, injuries: &Injuries, others: &[&Finding]) {
-        let root = self.places[&(MOS, 0, -1, 0)];
+        let root = self.family.find(MOS, 0, -1, 0).unwrap();
         let mut wanted = Vec::new();
         if !self.has_directory(injuries) {
             // A lost root block is one finding, with its copies.
