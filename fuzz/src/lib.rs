@@ -1,1 +1,50 @@
-//! fuzz
+//! One plain function per parser: it takes any bytes, and must return.
+//!
+//! Stable tests replay them over `corpus/` and over mutated seeds (`tests/replay.rs`); `fuzz_targets/` wraps them for cargo-fuzz.
+//! [`TARGETS`] is the list of all.
+#![allow(clippy::expect_used, reason = "a wrong answer of what is tested has to stop the run")]
+
+mod codecs;
+mod forge;
+mod image;
+mod input;
+mod medium;
+mod metadata;
+pub mod mutate;
+mod objects;
+pub mod seeds;
+
+pub use codecs::{checksum, decompress, gang};
+pub use forge::Forge;
+pub use image::{label, labels, scrub_image};
+pub use metadata::{blkptr, bpobj, bptree, dsl_dataset, dsl_dir, nvlist, space_map, uberblock, zil};
+pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
+
+/// A function that takes any bytes.
+pub type Target = fn(&[u8]);
+
+/// All targets by name; the name is that of the file in `fuzz_targets/` and of the folder in `corpus/`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("blkptr", blkptr),
+    ("bpobj", bpobj),
+    ("bptree", bptree),
+    ("checksum", checksum),
+    ("decompress", decompress),
+    ("dnode", dnode),
+    ("dsl_dataset", dsl_dataset),
+    ("dsl_dir", dsl_dir),
+    ("fat_zap", fat_zap),
+    ("gang", gang),
+    ("label", label),
+    ("labels", labels),
+    ("micro_zap", micro_zap),
+    ("nvlist", nvlist),
+    ("objset", objset),
+    ("sa", sa),
+    ("scrub_image", scrub_image),
+    ("space_map", space_map),
+    ("uberblock", uberblock),
+    ("zap_leaf", zap_leaf),
+    ("zil", zil),
+    ("znode", znode),
+];

@@ -1,0 +1,4 @@
+//! See `fuzz::zap_leaf`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::zap_leaf(data));

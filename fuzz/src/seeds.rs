@@ -1,0 +1,181 @@
+//! Good inputs, taken from a made pool: what a mutator should begin with.
+
+use crate::forge::Forge;
+use crate::image::pool;
+use fixtures::{Endian, MadeBlock, Pool};
+use zfs_format::ondisk::zil::ZIL_CHAIN_BYTES;
+
+/// An input and where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// Name of the target.
+    pub target: &'static str,
+    /// Name of the file.
+    pub name: String,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+const DNODE_BYTES: usize = 512;
+
+/// All seeds, in both byte orders.
+#[must_use]
+pub fn seeds() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    for (number, word, endian) in [(0, "le", Endian::Little), (1, "be", Endian::Big)] {
+        let pool = pool(endian);
+        let mut add = |target, name: &str, bytes: &[u8]| {
+            seeds.push(Seed { target, name: format!("{name}-{word}"), bytes: bytes.to_vec() });
+        };
+        from_labels(pool, &mut add);
+        from_blocks(pool, number, &mut add);
+        from_payloads(pool, &mut add);
+        add("zil", "log", &intent_log(pool));
+        let changes =
+            [vec![number, 6, 3, 0, 9, 0, 4], vec![number, 4, 40, 0, 16, 0, 1, 7, 7], vec![number, 2, 9, 0, 5, 0, 1, 1]];
+        for (index, change) in changes.iter().enumerate() {
+            add("scrub_image", &format!("change{index}"), change);
+        }
+    }
+    seeds
+}
+
+fn from_labels(pool: &Pool, add: &mut impl FnMut(&'static str, &str, &[u8])) {
+    let mut label = vec![0; 256 << 10];
+    pool.read_at(0, 0, &mut label);
+    let config = &label[16 << 10..];
+    let used = 112 * 1024 - 40 - config[..112 * 1024 - 40].iter().rev().take_while(|byte| **byte == 0).count();
+    let config = &config[..(used + 8).next_multiple_of(4)];
+    add("nvlist", "config", config);
+    let slots = label[128 << 10..].chunks_exact(1024);
+    let slot = slots.into_iter().find(|slot| slot[..8].iter().any(|byte| *byte != 0));
+    let slot = slot.expect("the ring has an uberblock");
+    add("uberblock", "slot", &slot[..256]);
+    let odd = usize::from(pool.endian == Endian::Big);
+    let length = u16::try_from((config.len() & !1) | odd).expect("a small configuration");
+    let mut input = length.to_le_bytes().to_vec();
+    input.extend(config.iter().chain(std::iter::repeat(&0)).take(length.into()));
+    input.extend(&slot[..256]);
+    add("label", "label", &input);
+    add("labels", "front", &label[..64]);
+}
+
+/// Decoded blocks for the parsers of what they hold, the byte for their order in front.
+fn from_blocks(pool: &Pool, order: u8, add: &mut impl FnMut(&'static str, &str, &[u8])) {
+    let mut forge = Forge::new(pool.clone());
+    let mut taken = std::collections::BTreeMap::new();
+    for index in 0..pool.blocks.len() {
+        let Some(plain) = forge.plain(index).cloned() else { continue };
+        let block = &pool.blocks[index];
+        let targets = targets_of(block, &plain, pool.endian);
+        for target in targets {
+            let count: &mut usize = taken.entry(target).or_default();
+            *count += 1;
+            if *count > 2 {
+                continue;
+            }
+            let most = if target == "fat_zap" || target == "zap_leaf" { 4096 } else { 2048 };
+            let mut input = vec![order];
+            input.extend(&plain[..plain.len().min(most)]);
+            add(target, &format!("block{count}"), &input);
+        }
+        if block.level == 0 && block.object == 0 && block.object_type == 10 {
+            from_bonuses(&plain, order, pool.endian, &mut taken, add);
+        }
+    }
+    let pointers = pool.blocks.iter().filter(|block| block.level == 0);
+    for (index, block) in pointers.step_by(60).enumerate().take(6) {
+        add("blkptr", &format!("pointer{index}"), &[&[order], block.pointer.as_slice()].concat());
+    }
+    let embedded = pool.blocks.iter().find(|block| block.embedded).expect("a small file");
+    add("blkptr", "embedded", &[&[order], embedded.pointer.as_slice()].concat());
+}
+
+fn targets_of(block: &MadeBlock, plain: &[u8], endian: Endian) -> Vec<&'static str> {
+    let first = plain.first_chunk::<8>().copied().unwrap_or_default();
+    let first = if endian == Endian::Little { u64::from_le_bytes(first) } else { u64::from_be_bytes(first) };
+    let is_zap = block.level == 0 && first >> 63 == 1;
+    match (block.level, block.object_type, is_zap, first & 0xff) {
+        (-1, ..) => vec!["objset"],
+        (0, 8, ..) => vec!["space_map"],
+        (0, 10, ..) => vec!["dnode"],
+        (1.., ..) => vec!["dnode", "bptree"],
+        (_, _, true, 3) => vec!["micro_zap"],
+        (_, _, true, 1) => vec!["fat_zap"],
+        (_, _, true, 0) => vec!["zap_leaf"],
+        _ => Vec::new(),
+    }
+}
+
+/// Bonuses of a block of dnodes.
+fn from_bonuses(
+    plain: &[u8],
+    order: u8,
+    endian: Endian,
+    taken: &mut std::collections::BTreeMap<&'static str, usize>,
+    add: &mut impl FnMut(&'static str, &str, &[u8]),
+) {
+    for dnode in plain.chunks_exact(DNODE_BYTES) {
+        let length = [dnode[10], dnode[11]];
+        let length = if endian == Endian::Little { u16::from_le_bytes(length) } else { u16::from_be_bytes(length) };
+        let start = 64 + usize::from(dnode[3]) * 128;
+        let Some(bonus) = dnode.get(start..start + usize::from(length)) else { continue };
+        let target = match dnode[4] {
+            6 | 51 => "bpobj",
+            7 => "space_map",
+            12 => "dsl_dir",
+            16 => "dsl_dataset",
+            17 => "znode",
+            44 => "sa",
+            _ => continue,
+        };
+        let count = taken.entry(target).or_default();
+        *count += 1;
+        if *count > 3 {
+            continue;
+        }
+        let head: &[u8] = match target {
+            // One attribute more, and the layout the maker uses for files.
+            "sa" => &[99, 0, 3, 0, 8, 0, 0, 0, 14, 5, 6, 4, 7, 8, 11, 0, 1, 2, 3, 8, 16, 19, 17],
+            _ => &[order],
+        };
+        add(target, &format!("bonus{count}"), &[head, bonus].concat());
+    }
+}
+
+/// Payloads as they are stored, for the decoders.
+fn from_payloads(pool: &Pool, add: &mut impl FnMut(&'static str, &str, &[u8])) {
+    let mut taken = std::collections::BTreeSet::new();
+    for block in pool.blocks.iter().filter(|block| !block.embedded && block.psize <= 4096) {
+        if !taken.insert(block.compression_id) {
+            continue;
+        }
+        let span = block.copies[0].leaves[0];
+        let mut payload = vec![0; usize::try_from(span.len_bytes).expect("a small block")];
+        pool.read_at(span.device, span.offset_bytes, &mut payload);
+        let units = u16::try_from(block.lsize / 64).unwrap_or(u16::MAX).to_le_bytes();
+        let id = block.compression_id;
+        add("decompress", &format!("kind{id}"), &[&[id], units.as_slice(), &payload].concat());
+        add("checksum", &format!("kind{id}"), &payload[..512]);
+    }
+    let pointers: Vec<u8> = pool.blocks.iter().take(3).flat_map(|block| block.pointer).collect();
+    add("gang", "pointers", &[&[3], pointers.as_slice(), &[0; 88 + 1536]].concat());
+}
+
+/// A block of an intent log of the newer sort: chain, a write by pointer, a write inline, a cloned range.
+fn intent_log(pool: &Pool) -> Vec<u8> {
+    let words = |words: &[u64]| -> Vec<u8> {
+        let word = |word: &u64| if pool.endian == Endian::Little { word.to_le_bytes() } else { word.to_be_bytes() };
+        words.iter().flat_map(word).collect()
+    };
+    let pointer = &pool.blocks[0].pointer;
+    let mut records = [words(&[9, 192, 7, 1, 2, 0, 4096, 0]), pointer.to_vec()].concat();
+    records.extend([words(&[9, 200, 7, 2, 2, 0, 8, 0]), vec![0; 128], b"the data".to_vec()].concat());
+    records.extend([words(&[24, 200, 7, 3, 2, 0, 4096, 4096, 1]), pointer.to_vec()].concat());
+    let used = (ZIL_CHAIN_BYTES + records.len()) as u64;
+    let mut block = [words(&[0]), pointer.to_vec(), words(&[used, 0x0210_da7a_b10c_7a11])].concat();
+    block.resize(ZIL_CHAIN_BYTES, 0);
+    block.extend(records);
+    block.resize(4096, 0);
+    block
+}
