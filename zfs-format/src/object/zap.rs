@@ -113,7 +113,7 @@ impl<'a> ZapReader<'a> {
         Ok(())
     }
 
-    /// The numbers of all leaf blocks. No table can name more leaves than the object has blocks.
+    /// The numbers of all leaf blocks.
     fn leaf_numbers(
         &mut self,
         header: &FatHeader,
@@ -125,10 +125,14 @@ impl<'a> ZapReader<'a> {
             numbers.extend(header.embedded_table(work.plain(), endian).filter(|&number| number != 0));
             return Ok(numbers);
         }
+        // The table is full of numbers, so none of its blocks is a hole: the first one ends a count that is a lie.
+        let needed = header.table_len().div_ceil((self.object.block_bytes() / 8).max(1));
         let start = header.table_start_block;
-        let last = self.object.dnode.dnode.max_blkid;
-        for blkid in start..start.saturating_add(header.table_block_count).min(last.saturating_add(1)) {
-            let Some(endian) = self.object.read_block(blkid, work)? else { continue };
+        for blkid in start..start.saturating_add(needed.min(header.table_block_count)) {
+            let Some(endian) = self.object.read_block(blkid, work)? else {
+                let source = FormatError::bad_field("zap", "pointer table", blkid, "a block that exists");
+                return Err(ObjectError::Format { object: self.object.object, source });
+            };
             let words = work.plain().as_chunks::<8>().0.iter();
             numbers.extend(words.map(|word| endian.u64(*word)).filter(|&number| number != 0));
         }
