@@ -106,3 +106,23 @@ fn the_size_of_a_pointer_table_in_a_header_is_not_believed() {
     let outcome = scrub(&mut forge);
     assert!(outcome.findings.iter().any(|finding| finding.kind == Kind::RootLost), "{:#?}", outcome.findings);
 }
+
+/// A bomb: each pointer of each indirect block leads to one and the same block below it, six levels deep.
+#[test]
+fn blocks_that_stand_in_many_places_do_not_multiply_the_work_for_ever() {
+    let mut root = DatasetSpec::new("");
+    (root.indirect_shift, root.record_bytes, root.meta_levels) = (17, 4096, 6);
+    let pool = make(&PoolSpec::new("tank").with_dataset(root.with_file(FileSpec::new("a", Content::text(1, 90)))));
+    let mut forge = Forge::new(pool);
+    for level in 1..6 {
+        let is_it = |block: &MadeBlock| block.owner.dataset == "tank" && block.object == 0 && block.level == level;
+        let index = find(&forge.pool, is_it);
+        let plain = forge.plain(index).unwrap();
+        let first = plain[..128].to_vec();
+        plain.chunks_exact_mut(128).for_each(|pointer| pointer.copy_from_slice(&first));
+    }
+    let outcome = scrub(&mut forge);
+    let found: Vec<_> = outcome.findings.iter().map(|finding| (finding.kind, finding.place.object)).collect();
+    assert_eq!(found, [(Kind::PointerInvalid, Some(0))]);
+    assert_eq!(outcome.summary.verdict, Verdict::Damaged);
+}

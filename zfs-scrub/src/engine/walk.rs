@@ -16,6 +16,7 @@ use zfs_format::ondisk::dmu::ObjectType;
 use zfs_format::ondisk::dnode::{DNODE_SLOT_BYTES, Dnode, dnodes, indirect_blkptrs};
 use zfs_format::ondisk::dsl::DslDataset;
 use zfs_format::ondisk::objset::Objset;
+use zfs_format::vdev::{TopVdev, VdevTree};
 use zfs_format::{Endian, FormatError, Txg};
 
 /// A dataset found while walking the MOS.
@@ -54,6 +55,8 @@ pub(super) struct Walk<'a, F> {
     pub(super) datasets: Vec<FoundDataset>,
     work: Work,
     stack: Vec<Pending>,
+    /// Blocks that lead to others may still take so much space; `None` once they took more than there is.
+    parents_left_bytes: Option<u64>,
 }
 
 impl<'a, F: Feed> Walk<'a, F> {
@@ -66,6 +69,7 @@ impl<'a, F: Feed> Walk<'a, F> {
             datasets: Vec::new(),
             work: Work::default(),
             stack: Vec::new(),
+            parents_left_bytes: Some(capacity(shared.reader.tree())),
         }
     }
 
@@ -142,6 +146,8 @@ impl<'a, F: Feed> Walk<'a, F> {
             self.invalid(&bp, bookmark, &error);
         } else if bp.is_embedded() {
             self.shared.check_block(&bp, bookmark, &mut self.work);
+        } else if (bookmark.level > 0 || bookmark.object == 0) && !self.is_room_for(&bp, bookmark) {
+            // Reported when the room ended.
         } else if bookmark.level > 0 {
             if self.shared.check_block(&bp, bookmark, &mut self.work) {
                 push_children(&mut self.stack, self.work.plain(), &bp, bookmark, shift);
@@ -153,6 +159,24 @@ impl<'a, F: Feed> Walk<'a, F> {
         } else {
             self.queue.push(Queued { bp, bookmark });
         }
+    }
+
+    /// Counts the space of a block that leads to others. Each of them is visited once, so together they fit the devices;
+    /// in a pool where the same blocks stand in ever more places they do not, and the walk would not end.
+    fn is_room_for(&mut self, bp: &Blkptr, bookmark: Bookmark) -> bool {
+        let Some(left) = self.parents_left_bytes else { return false };
+        self.parents_left_bytes = left.checked_sub(bp.asize_bytes());
+        if self.parents_left_bytes.is_none() {
+            let message = "metadata visited so far is larger than the pool: the same blocks stand in many places; \
+                           the walk goes down no further";
+            let finding = Finding {
+                hidden_blocks: bp.fill_count(),
+                pointer: Some(*bp),
+                ..Finding::new(Kind::PointerInvalid, place(bp, bookmark), message)
+            };
+            self.lost(finding);
+        }
+        self.parents_left_bytes.is_some()
     }
 
     /// Whether a pointer is to be counted and followed; an impossible one is reported and is not.
@@ -257,6 +281,13 @@ impl<'a, F: Feed> Walk<'a, F> {
             self.stack.push(Pending { bp, bookmark, shift });
         }
     }
+}
+
+/// Bytes that all vdevs together can allocate; no limit where one does not say.
+fn capacity(tree: &VdevTree) -> u64 {
+    let of_top = |top: &Option<TopVdev>| top.as_ref().map_or(0, |top| top.asize_bytes);
+    let sizes: Vec<u64> = tree.tops.iter().map(of_top).collect();
+    if sizes.contains(&0) { u64::MAX } else { sizes.into_iter().fold(0, u64::saturating_add) }
 }
 
 /// Pushes the pointers of an indirect block so that the first is visited first.
