@@ -1,5 +1,6 @@
-//! Runs mutated seeds for a while on stable Rust: `cargo run --release -p fuzz --example hammer -- SECONDS [SEED] [TARGET]`.
+//! Runs mutated seeds for a while on stable Rust: `cargo run --release -p fuzz --example hammer -- SECONDS [SEED] [TARGET] [FILE]`.
 //!
+//! With a file, that input alone is run once.
 //! An input that fails or takes long is written to `artifacts/TARGET/` in the folder it runs in.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a program for the terminal")]
 
@@ -24,6 +25,13 @@ fn main() {
     let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(60);
     let mut dice = Dice(arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1));
     let only = arguments.next();
+    if let (Some(target), Some(file)) = (&only, arguments.next()) {
+        let (_, run) = TARGETS.iter().find(|(name, _)| name == target).expect("such a target");
+        let started = Instant::now();
+        run(&std::fs::read(file).unwrap());
+        println!("{:?}", started.elapsed());
+        return;
+    }
     let mut pools: Vec<_> = TARGETS
         .iter()
         .filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name))

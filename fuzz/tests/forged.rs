@@ -59,7 +59,8 @@ fn scrub(forge: &mut Forge) -> Outcome {
     std::thread::spawn(move || {
         let mut assembly = Assembly::new(&media, None).unwrap();
         let options = Options { threads: 1, memory_bytes: 0, ..Options::default() };
-        sender.send(zfs_scrub::scrub(&mut assembly, &options, &Progress::default()).unwrap())
+        let outcome = zfs_scrub::scrub(&mut assembly, &options, &Progress::default()).unwrap();
+        sender.send(outcome).unwrap();
     });
     let outcome = receiver.recv_timeout(LONGEST);
     outcome.unwrap_or_else(|error| panic!("{error} after {:?}", started.elapsed()))

@@ -2,7 +2,7 @@
 //!
 //! `PROPTEST_CASES=1000 cargo test -p zfs-scrub --test properties` looks longer.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod damaged;
 mod healthy;

@@ -11,7 +11,7 @@ fn each_line<'a>(
 ) -> Vec<String> {
     let mut broken = Vec::new();
     for source in sources {
-        for (number, line) in lines(source).filter(|(_, line)| is_bad(&source, line)) {
+        for (number, line) in lines(source).filter(|(_, line)| is_bad(source, line)) {
             broken.push(format!("{}:{number}: {}", source.path, line.trim()));
         }
     }
