@@ -41,6 +41,10 @@ fn widened(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, &byte| (value << 8) | u64::from(byte))
 }
 
+/// Blocks of a pointer table: 4 GiB of pointers in blocks of 4 KiB, more than any directory needs. Bounds the work
+/// where all blocks of the table are one and the same.
+const TABLE_BLOCKS_MAX: u64 = 1 << 20;
+
 /// A reader of one ZAP.
 #[derive(Debug)]
 pub struct ZapReader<'a> {
@@ -127,6 +131,11 @@ impl<'a> ZapReader<'a> {
         }
         // The table is full of numbers, so none of its blocks is a hole: the first one ends a count that is a lie.
         let needed = header.table_len().div_ceil((self.object.block_bytes() / 8).max(1));
+        if needed > TABLE_BLOCKS_MAX {
+            let expected = "a table that some directory may need";
+            let source = FormatError::bad_field("zap", "pointer table shift", header.table_shift.into(), expected);
+            return Err(ObjectError::Format { object: self.object.object, source });
+        }
         let start = header.table_start_block;
         for blkid in start..start.saturating_add(needed.min(header.table_block_count)) {
             let Some(endian) = self.object.read_block(blkid, work)? else {

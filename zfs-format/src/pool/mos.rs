@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 pub(super) const DIRECTORY_OBJECT: u64 = 1;
 /// Larger packed nvlists than any real pool has.
 const NVLIST_BYTES_MAX: u64 = 64 << 20;
-/// Space maps per top-level vdev; OpenZFS aims at 200 and stops at 131,072.
+/// Space maps in all; OpenZFS aims at 200 for a top-level vdev and stops at 131,072.
 const METASLABS_MAX: u64 = 1 << 20;
 /// Lists below one bpobj.
 const SUBOBJS_MAX: usize = 1 << 20;
@@ -112,8 +112,12 @@ impl<'a> Mos<'a> {
     /// this is for progress, not for proof.
     pub fn allocated_bytes(&mut self, tree: &VdevTree, work: &mut Work) -> u64 {
         let mut sum = 0_u64;
-        for top in tree.tops.iter().flatten() {
-            for map in self.object_numbers(top.metaslab_array, METASLABS_MAX, work).unwrap_or_default() {
+        // All vdevs may name one array: the limit is on the sum.
+        let mut left = METASLABS_MAX;
+        for top in tree.tops.iter().flatten().filter(|top| top.metaslab_array != 0) {
+            let maps = self.object_numbers(top.metaslab_array, left, work).unwrap_or_default();
+            left = left.saturating_sub(maps.len() as u64);
+            for map in maps {
                 let dnode = self.objset.dnode(map, work).ok().flatten();
                 let header = dnode.and_then(|dnode| SpaceMapHeader::parse(&dnode.bonus, dnode.endian).ok());
                 let allocated = header.map_or(0, |header| u64::try_from(header.alloc_bytes).unwrap_or(0));
