@@ -8,6 +8,7 @@ use fuzz::TARGETS;
 use fuzz::mutate::{Dice, mutate};
 use fuzz::seeds::seeds;
 use std::path::Path;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than this is worth a look.
@@ -18,6 +19,21 @@ fn keep(target: &str, kind: &str, number: u64, input: &[u8]) {
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join(format!("{kind}-{number:x}")), input).unwrap();
     println!("{target}: {kind}, {} bytes", input.len());
+}
+
+/// The input at work and since when.
+static AT_WORK: LazyLock<Mutex<(&str, Vec<u8>, Instant)>> =
+    LazyLock::new(|| Mutex::new(("", Vec::new(), Instant::now())));
+
+/// Keeps an input that does not return.
+fn watch() {
+    loop {
+        std::thread::sleep(Duration::from_secs(10));
+        let (name, input, since) = AT_WORK.lock().unwrap().clone();
+        if !name.is_empty() && since.elapsed() > Duration::from_secs(60) {
+            keep(name, "hang", input.len() as u64, &input);
+        }
+    }
 }
 
 fn main() {
@@ -40,6 +56,7 @@ fn main() {
             (*name, *target, if inputs.is_empty() { vec![vec![0; 600]] } else { inputs }, 0_u64)
         })
         .collect();
+    std::thread::spawn(watch);
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(seconds) {
         for (name, target, inputs, runs) in &mut pools {
@@ -52,8 +69,7 @@ fn main() {
                 }
                 let begun = Instant::now();
                 *runs += 1;
-                // What runs for ever is told by the file that is there when it is stopped.
-                std::fs::write("running", [name.as_bytes(), b"\n", &input].concat()).unwrap();
+                *AT_WORK.lock().unwrap() = (*name, input.clone(), Instant::now());
                 if std::panic::catch_unwind(|| target(&input)).is_err() {
                     keep(name, "crash", dice.roll(), &input);
                 } else if begun.elapsed() > SLOW {
