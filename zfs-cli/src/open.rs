@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zfs_format::media::{self, Medium, Window};
 use zfs_format::pool::{Assembly, Candidate, Selector};
 
-/// Opens all inputs and reads their labels.
+/// Opens all inputs and reads their labels; at least one.
 ///
 /// What lies in a directory and cannot be opened is passed over; what was named and cannot be opened is an error.
 pub(crate) fn candidates(input: &InputArgs) -> Result<Vec<Candidate>, Failure> {
@@ -24,6 +24,10 @@ pub(crate) fn candidates(input: &InputArgs) -> Result<Vec<Candidate>, Failure> {
         } else {
             candidates.push(open(path, input.offset)?);
         }
+    }
+    if candidates.is_empty() {
+        let paths: Vec<String> = input.paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::operational(format!("{}: no files or block devices in it", paths.join(", "))));
     }
     Ok(candidates)
 }
@@ -71,10 +75,6 @@ fn is_medium(metadata: &std::fs::Metadata) -> bool {
 /// Opens all inputs and puts one pool together. Named inputs that are no members are told on stderr.
 pub(crate) fn pool(input: &InputArgs, wanted: Option<&str>) -> Result<Assembly, Failure> {
     let candidates = candidates(input)?;
-    if candidates.is_empty() {
-        let paths: Vec<String> = input.paths.iter().map(|path| path.display().to_string()).collect();
-        return Err(Failure::operational(format!("{}: no files or block devices in it", paths.join(", "))));
-    }
     let assembly = Assembly::from_candidates(candidates, wanted.map(Selector::parse).as_ref())
         .map_err(|error| Failure::operational(error.to_string()))?;
     for ignored in &assembly.ignored {
