@@ -156,11 +156,18 @@ impl<'a> Mos<'a> {
         Ok(numbers)
     }
 
-    /// Hands every pointer of a bpobj and of the lists below it to `each`.
+    /// Hands every pointer of a bpobj and of the lists below it to `each`, at most `pointers_max` of them.
     ///
     /// # Errors
-    /// [`ObjectError`] when a part cannot be read; what was read before was handed over.
-    pub fn bpobj(&mut self, object: u64, work: &mut Work, each: &mut dyn FnMut(&Blkptr)) -> Result<(), ObjectError> {
+    /// [`ObjectError`] when a part cannot be read, or there are more; what was read before was handed over.
+    pub fn bpobj(
+        &mut self,
+        object: u64,
+        pointers_max: u64,
+        work: &mut Work,
+        each: &mut dyn FnMut(&Blkptr),
+    ) -> Result<(), ObjectError> {
+        let mut left = pointers_max;
         let mut pending = vec![object];
         let mut seen = BTreeSet::new();
         while let Some(object) = pending.pop() {
@@ -171,6 +178,11 @@ impl<'a> Mos<'a> {
             let mut reader = self.objset.object(object, work)?;
             let header = BpobjHeader::parse(&reader.dnode.bonus, reader.dnode.endian)
                 .map_err(|source| ObjectError::Format { object, source })?;
+            left = left.checked_sub(header.blkptr_count).ok_or_else(|| {
+                let expected = "no more than the pool has room for";
+                let source = FormatError::bad_field("bpobj", "blkptr count", header.blkptr_count, expected);
+                ObjectError::Format { object, source }
+            })?;
             read_pointers(&mut reader, header.blkptr_count, work, each)?;
             if let Some(subobjs) = header.subobjs
                 && header.subobj_count > 0

@@ -19,9 +19,11 @@ use std::time::Instant;
 use zfs_format::Txg;
 use zfs_format::block::{BlockReader, Work};
 use zfs_format::dataset::DatasetMap;
+use zfs_format::object::ObjectError;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::features;
 use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError};
+use zfs_format::units::SECTOR_BYTES;
 
 /// Walks the whole pool once, verifies every copy of every block, and answers with what it found.
 ///
@@ -182,14 +184,22 @@ fn count_pending_frees<F: Feed>(
     work: &mut Work,
     not_checked: &mut Vec<NotChecked>,
 ) {
+    // No pool has more blocks than sectors; a device of unknown size counts as none.
+    let tops = walk.shared.reader.tree().tops.iter().flatten();
+    let sectors = tops.map(|top| top.asize_bytes / SECTOR_BYTES).fold(0, u64::saturating_add);
     for key in ["sync_bplist", "free_bpobj"] {
         let Some(&object) = mos.directory.get(key) else { continue };
-        // What cannot be read here is found by the walk of the MOS.
-        let _ = mos.bpobj(object, work, &mut |bp| {
+        let totals = &mut walk.totals;
+        let counted = mos.bpobj(object, sectors, work, &mut |bp| {
             if !bp.is_hole() {
-                count_pointer(&mut walk.totals, bp);
+                count_pointer(totals, bp);
             }
         });
+        // What cannot be read is found by the walk of the MOS; what makes no sense is not.
+        if let Err(error @ ObjectError::Format { .. }) = counted {
+            let place = Place { objset: Some(0), object: Some(object), ..Place::default() };
+            walk.lost(Finding::new(Kind::MosObjectInvalid, place, format!("{key}: {error}")));
+        }
     }
     for (key, what) in [
         ("bptree_obj", "datasets waiting to be destroyed"),
@@ -241,9 +251,10 @@ fn name(contents: &mut SinkContents, assembly: &Assembly) {
     }
     let mut work = Work::default();
     let blocks = BlockReader::new(&assembly.tree);
-    let Ok(mut mos) = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work) else { return };
-    let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
-    name_findings(&mut contents.findings, blocks, &map, &mut work);
+    if let Ok(mut mos) = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work) {
+        let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
+        name_findings(&mut contents.findings, blocks, &map, &mut work);
+    }
     for finding in &mut contents.findings {
         let place = &mut finding.place;
         if place.objset.is_some_and(|objset| objset != 0) && place.dataset.is_none() {
