@@ -38,9 +38,6 @@ fn refused(input: &Path) -> String {
     COMMANDS.iter().map(line).collect::<Vec<_>>().remove(0)
 }
 
-/// Writes something untrue into a configuration.
-type Lie = Box<dyn Fn(&mut [u8])>;
-
 #[test]
 fn an_empty_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -146,6 +143,9 @@ fn lie(whole: &[u8], tell: &dyn Fn(&mut [u8])) -> Vec<u8> {
     image
 }
 
+/// A change to the nvlist of a label, and its name.
+type Lie = (String, Box<dyn Fn(&mut [u8])>);
+
 /// The position of a name's bytes in an nvlist. Its length stands 4 bytes before, that of the whole pair 12 bytes.
 fn find(config: &[u8], name: &str) -> usize {
     config.windows(name.len()).position(|window| window == name.as_bytes()).unwrap()
@@ -171,7 +171,7 @@ fn labels_whose_lengths_lie_under_a_good_checksum_are_survived() {
     // Two labels and the newest metadata lie at the front: the rest would only cost time.
     let mut whole = std::fs::read(&path).unwrap();
     whole.truncate(8 << 20);
-    let mut lies: Vec<(String, Lie)> = Vec::new();
+    let mut lies: Vec<Lie> = Vec::new();
     for word in [0, 7, 0x7fff_ffff, u32::MAX] {
         for name in ["version", "name", "pool_guid", "vdev_tree", "vdev_children", "type", "ashift"] {
             for (what, back) in [("name length", 4), ("pair length", 12), ("unpacked length", 8)] {
