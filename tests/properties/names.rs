@@ -2,7 +2,7 @@
 
 use crate::memory::scrub;
 use crate::model::{Injuries, Model, names};
-use fixtures::{Damage, Pool, PoolSpec, make};
+use fixtures::{Content, Damage, DatasetSpec, FileSpec, MadeBlock, Pool, PoolSpec, make};
 use proptest::collection::vec;
 use proptest::prelude::{any, proptest};
 use proptest::sample::Index;
@@ -84,4 +84,44 @@ proptest! {
         }
         assert_files(&outcome);
     }
+}
+
+/// A file system of many files, whose array of dnodes takes several blocks.
+fn many_files() -> Pool {
+    let mut dataset = DatasetSpec::new("many");
+    for number in 0..120 {
+        let name = format!("dir{}/file{number}", number % 3);
+        dataset = dataset.with_file(FileSpec::new(&name, Content::text(number, 700)));
+    }
+    make(&PoolSpec::new("tank").with_dataset(dataset))
+}
+
+#[test]
+fn a_lost_block_of_dnodes_names_the_files_that_are_lost_with_it() {
+    let pool = many_files();
+    let is_dnodes = |block: &MadeBlock| block.owner.dataset == "tank/many" && block.object == 0 && block.level == 0;
+    let directories: BTreeSet<u64> =
+        pool.blocks.iter().filter(|block| block.object_type == 20).map(|block| block.object).collect();
+    let mut looked_at = 0;
+    for index in (0..pool.blocks.len()).filter(|index| is_dnodes(&pool.blocks[*index])) {
+        let range = pool.blocks[index].block * 32..(pool.blocks[index].block + 1) * 32;
+        // Without its directories nothing has a name, and the first block describes the file system itself.
+        if range.start == 0 || directories.iter().any(|directory| range.contains(directory)) {
+            continue;
+        }
+        looked_at += 1;
+        let mut damaged = many_files();
+        for copy in damaged.blocks[index].copies.clone() {
+            assert!(damaged.damage_copy(index, copy.dva_index, None, Damage::Zero));
+        }
+        let outcome = scrub(&damaged, &[]);
+        let files = pool.files.iter().filter(|file| file.dataset == "tank/many" && range.contains(&file.object));
+        let expected: BTreeSet<String> = files.flat_map(|file| file.paths.clone()).collect();
+        let [finding] = outcome.findings.as_slice() else { panic!("one finding: {:#?}", outcome.findings) };
+        assert_eq!(finding.hidden_paths.iter().cloned().collect::<BTreeSet<_>>(), expected);
+        let named: BTreeSet<String> = outcome.files.iter().map(|file| file.path.clone()).collect();
+        assert_eq!(named, expected.iter().map(|path| format!("tank/many:{path}")).collect());
+        assert!(outcome.files.iter().all(|file| file.is_whole));
+    }
+    assert!(looked_at >= 2, "{looked_at} blocks");
 }
