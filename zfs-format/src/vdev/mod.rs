@@ -2,6 +2,7 @@
 //!
 //! This floor does not ask whether bytes are right; it offers places, and [`crate::block`] chooses.
 
+pub mod stripe;
 mod tree;
 
 pub use tree::{BuildError, Layout, Leaf, LeafId, Node, TopVdev, VdevTree};

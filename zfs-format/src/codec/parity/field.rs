@@ -102,11 +102,11 @@ mod tests {
     fn a_matrix_times_its_inverse_is_one() {
         let matrix = [[1, 1, 1], [8, 4, 1], [64, 16, 1]];
         let inverse = inverted(&matrix, 3).unwrap();
-        for line in 0..3 {
-            for column in 0..3 {
-                let cell = (0..3).fold(0, |sum, k| sum ^ product(matrix[line][k], inverse[k][column]));
-                assert_eq!(cell, u8::from(line == column));
-            }
+        for (line, cells) in matrix.iter().enumerate() {
+            let sums = [0, 1, 2].map(|column| {
+                cells.iter().zip(&inverse).fold(0, |sum, (&cell, inverse)| sum ^ product(cell, inverse[column]))
+            });
+            assert_eq!(sums, [0, 1, 2].map(|column| u8::from(line == column)));
         }
         assert_eq!(inverted(&[[1, 1, 0], [1, 1, 0], [0, 0, 0]], 2), None);
     }
