@@ -81,6 +81,6 @@ pub fn gang(data: &[u8]) {
     let start = 4 << 20;
     let tree = disk(BTreeMap::from([(start, header), (start + 512, input.0.to_vec())]));
     let mut work = Work::default();
-    let verification = BlockReader::new(&tree).verify(&bp, &mut work, &mut |_, _| {});
-    black_box(verification.is_lost());
+    let verification = BlockReader::new(&tree).verify(&bp, &mut work, &mut |_, _, _| {});
+    black_box(verification.is_lost);
 }

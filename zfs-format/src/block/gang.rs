@@ -1,14 +1,16 @@
 //! Gang blocks: a block whose copies are headers that point to its pieces.
 
+use super::raidz::RaidzRead;
 use super::{BlockReader, CopyState};
 use crate::codec::checksum;
 use crate::endian::OnDisk;
 use crate::ondisk::blkptr::{BLKPTR_BYTES, Blkptr};
 use crate::ondisk::dmu::{ChecksumKind, ObjectType};
-use crate::vdev::{LeafId, Place};
+use crate::vdev::LeafId;
+use crate::vdev::stripe::Stripe;
 
 /// Size of a classic gang header (`SPA_OLD_GANGBLOCKSIZE`).
-const HEADER_BYTES: usize = 512;
+pub(super) const HEADER_BYTES: usize = 512;
 /// Pointers in a classic header.
 const HEADER_POINTERS: usize = 3;
 /// Gangs inside gangs: real pools need one or two levels; the bound ends loops.
@@ -29,14 +31,38 @@ impl BlockReader<'_> {
     pub(super) fn read_gang(&self, bp: &Blkptr, leaf: LeafId, device_offset: u64, payload: &mut [u8]) -> CopyState {
         let mut header = [0; HEADER_BYTES];
         match self.read_leaf(leaf, device_offset, &mut header) {
-            CopyState::Good => {}
-            other => return other,
+            CopyState::Good if header_matches(bp, &header) => self.read_pieces(bp, &header, payload),
+            CopyState::Good => CopyState::BadGang("the gang header does not match its checksum".into()),
+            other => other,
         }
-        if !header_matches(bp, &header) {
-            return CopyState::BadGang("the gang header does not match its checksum".into());
+    }
+
+    /// The same for a header that lies in stripes: what is judged there is the header.
+    pub(super) fn read_gang_stripes(
+        &self,
+        bp: &Blkptr,
+        children: &[Vec<LeafId>],
+        stripes: &[Stripe],
+        payload: &mut [u8],
+    ) -> RaidzRead {
+        let mut header = [0; HEADER_BYTES];
+        let mut matches = |bytes: &[u8]| bytes.first_chunk().is_some_and(|header| header_matches(bp, header));
+        let mut read = self.read_stripes(children, stripes, &mut header, &mut matches);
+        if read.is_good {
+            read.is_good = self.read_pieces(bp, &header, payload).is_good() && super::judge(bp, payload).is_good();
         }
+        read
+    }
+
+    /// Reads a gang from any good header and good pieces, without a checksum over the whole.
+    pub(super) fn read_gang_payload(&self, bp: &Blkptr, payload: &mut [u8]) -> bool {
+        self.read_header(bp).is_some_and(|header| self.read_pieces(bp, &header, payload).is_good())
+    }
+
+    /// Reads the pieces that a header names.
+    fn read_pieces(&self, bp: &Blkptr, header: &[u8; HEADER_BYTES], payload: &mut [u8]) -> CopyState {
         let mut pending = Vec::new();
-        push_pieces(bp, &header, 1, &mut pending);
+        push_pieces(bp, header, 1, &mut pending);
         let mut filled = 0_usize;
         while let Some(Pending { bp: piece, depth }) = pending.pop() {
             if piece.is_gang() {
@@ -69,25 +95,15 @@ impl BlockReader<'_> {
     /// The first good copy of an inner header.
     fn read_header(&self, bp: &Blkptr) -> Option<[u8; HEADER_BYTES]> {
         let mut header = [0; HEADER_BYTES];
-        self.any_place(bp, |reader, leaf, offset| {
-            reader.read_leaf(leaf, offset, &mut header).is_good() && header_matches(bp, &header)
-        })
-        .then_some(header)
+        let mut matches = |bytes: &[u8]| bytes.first_chunk().is_some_and(|header| header_matches(bp, header));
+        let found = bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(&dva, &mut header, &mut matches));
+        found.then_some(header)
     }
 
     /// The first good copy of a piece.
     fn read_piece(&self, bp: &Blkptr, target: &mut [u8]) -> bool {
-        self.any_place(bp, |reader, leaf, offset| {
-            reader.read_leaf(leaf, offset, target).is_good() && super::judge(bp, target).is_good()
-        })
-    }
-
-    fn any_place(&self, bp: &Blkptr, mut attempt: impl FnMut(&Self, LeafId, u64) -> bool) -> bool {
-        bp.check().is_ok()
-            && bp.dvas().flat_map(|(_, dva)| self.tree.places(&dva)).any(|place| match place {
-                Place::Leaf { leaf, device_offset_bytes } => attempt(self, leaf, device_offset_bytes),
-                _ => false,
-            })
+        let mut matches = |bytes: &[u8]| super::judge(bp, bytes).is_good();
+        bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(&dva, target, &mut matches))
     }
 }
 

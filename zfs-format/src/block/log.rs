@@ -6,7 +6,6 @@ use crate::endian::OnDisk;
 use crate::ondisk::blkptr::Blkptr;
 use crate::ondisk::dmu::ChecksumKind;
 use crate::ondisk::zil::{ZIL_CHAIN_BYTES, ZilChain};
-use crate::vdev::Place;
 
 /// Where the `zio_eck` lies in the chain structure.
 const ECK_OFFSET: usize = 144;
@@ -21,20 +20,21 @@ impl BlockReader<'_> {
     pub fn read_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
         work.plain.clear();
         let Some(psize) = bounded(bp.psize_bytes()).ok().filter(|_| bp.check().is_ok()) else { return false };
+        work.payload.resize(psize, 0);
         for (_, dva) in bp.dvas() {
-            for place in self.tree.places(&dva) {
-                let Place::Leaf { leaf, device_offset_bytes } = place else { continue };
-                work.payload.resize(psize, 0);
-                let state = if dva.is_gang {
-                    self.read_gang(bp, leaf, device_offset_bytes, &mut work.payload)
-                } else {
-                    self.read_leaf(leaf, device_offset_bytes, &mut work.payload)
-                };
-                if state.is_good() && log_matches(bp, &work.payload) {
-                    work.plain.extend_from_slice(&work.payload);
-                    return true;
-                }
+            // A log block that had to be a gang is read by way of its header, whose copies are judged there.
+            if !dva.is_gang && self.fetch(&dva, &mut work.payload, &mut |block| log_matches(bp, block)) {
+                work.plain.extend_from_slice(&work.payload);
+                return true;
             }
+        }
+        bp.is_gang() && self.read_gang_log(bp, work)
+    }
+
+    fn read_gang_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
+        if self.read_gang_payload(bp, &mut work.payload) && log_matches(bp, &work.payload) {
+            work.plain.extend_from_slice(&work.payload);
+            return true;
         }
         false
     }

@@ -5,6 +5,7 @@
 
 mod gang;
 mod log;
+mod raidz;
 
 use crate::FormatError;
 use crate::codec::checksum;
@@ -13,7 +14,8 @@ use crate::media::MediaError;
 use crate::ondisk::blkptr::{Blkptr, BlkptrKind, Dva};
 use crate::ondisk::dmu::{CompressKind, ObjectType};
 use crate::units::MAX_BLOCK_BYTES;
-use crate::vdev::{LeafId, Place, VdevTree};
+use crate::vdev::{LeafId, Place, Placement, VdevTree};
+use raidz::{CellRead, RaidzRead};
 
 /// What reading one copy of a block gave.
 #[derive(Clone, Debug)]
@@ -48,9 +50,24 @@ impl CopyState {
     }
 }
 
-/// One copy of a block, and what reading it gave.
+/// What a part of a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A whole copy.
+    Copy,
+    /// A data cell of a stripe.
+    Data,
+    /// A parity cell of a stripe.
+    Parity,
+}
+
+/// One copy of a block on one device, or the part of it that lies there, and what reading it gave.
 #[derive(Clone, Debug)]
 pub struct CopyRead {
+    /// Whole copy, data or parity.
+    pub role: Role,
+    /// Bytes that were read, or should have been.
+    pub length_bytes: u64,
     /// Which of the pointer's addresses.
     pub copy: usize,
     /// The address.
@@ -113,17 +130,20 @@ impl Work {
 /// The answer of [`BlockReader::verify`].
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// Every copy on every device, in the order of addresses, then of mirror sides.
+    /// Every copy on every device, in the order of addresses, then of mirror sides or of cells.
     pub copies: Vec<CopyRead>,
+    /// There are addresses, and none of them gives the right bytes.
+    pub is_lost: bool,
     /// Whether [`Work::plain`] now holds the block, or why not.
     pub plain: Result<(), ReadError>,
 }
 
+/// Sees each part of a copy whose bytes are wrong: the part, its bytes, and the right ones where they are known.
+pub type OnBad<'a> = &'a mut dyn FnMut(&CopyRead, &[u8], Option<&[u8]>);
+
 impl Verification {
-    /// No copy is good.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        !self.copies.is_empty() && !self.copies.iter().any(|copy| copy.state.is_good())
+    fn without_copies(plain: Result<(), ReadError>) -> Self {
+        Self { copies: Vec::new(), is_lost: false, plain }
     }
 }
 
@@ -214,64 +234,71 @@ impl<'a> BlockReader<'a> {
     /// # Errors
     /// [`ReadError`] says why there are no plain bytes; bad copies are listed only when none is good.
     pub fn read(&self, bp: &Blkptr, work: &mut Work) -> Result<(), ReadError> {
-        self.examine(bp, work, false, &mut |_, _| {}).plain
+        self.examine(bp, work, false, &mut |_, _, _| {}).plain
     }
 
-    /// Reads every copy of a block. `on_bad` sees each copy whose bytes do not match, with those bytes.
-    pub fn verify(&self, bp: &Blkptr, work: &mut Work, on_bad: &mut dyn FnMut(&CopyRead, &[u8])) -> Verification {
+    /// Reads every copy of a block. `on_bad` sees each part of one whose bytes are wrong.
+    pub fn verify(&self, bp: &Blkptr, work: &mut Work, on_bad: OnBad<'_>) -> Verification {
         self.examine(bp, work, true, on_bad)
     }
 
-    fn examine(
-        &self,
-        bp: &Blkptr,
-        work: &mut Work,
-        all: bool,
-        on_bad: &mut dyn FnMut(&CopyRead, &[u8]),
-    ) -> Verification {
+    fn examine(&self, bp: &Blkptr, work: &mut Work, all: bool, on_bad: OnBad<'_>) -> Verification {
         work.plain.clear();
         if let Err(error) = bp.check() {
-            return Verification { copies: Vec::new(), plain: Err(ReadError::Pointer(error)) };
+            return Verification::without_copies(Err(ReadError::Pointer(error)));
         }
         match bp.kind() {
             BlkptrKind::Hole => {
                 let zeros = bounded(bp.lsize_bytes()).map_err(ReadError::Pointer);
-                let plain = zeros.map(|size| work.plain.resize(size, 0));
-                Verification { copies: Vec::new(), plain }
+                Verification::without_copies(zeros.map(|size| work.plain.resize(size, 0)))
             }
-            BlkptrKind::Embedded { .. } => Verification { copies: Vec::new(), plain: read_embedded(bp, work) },
+            BlkptrKind::Embedded { .. } => Verification::without_copies(read_embedded(bp, work)),
             BlkptrKind::Regular | BlkptrKind::Gang => self.examine_copies(bp, work, all, on_bad),
         }
     }
 
-    fn examine_copies(
-        &self,
-        bp: &Blkptr,
-        work: &mut Work,
-        all: bool,
-        on_bad: &mut dyn FnMut(&CopyRead, &[u8]),
-    ) -> Verification {
+    fn examine_copies(&self, bp: &Blkptr, work: &mut Work, all: bool, on_bad: OnBad<'_>) -> Verification {
         let psize = match bounded(bp.psize_bytes()) {
             Ok(psize) => psize,
-            Err(error) => return Verification { copies: Vec::new(), plain: Err(ReadError::Pointer(error)) },
+            Err(error) => return Verification::without_copies(Err(ReadError::Pointer(error))),
         };
         let mut copies: Vec<CopyRead> = Vec::new();
         let mut found = false;
         for (copy, dva) in bp.dvas() {
-            for place in self.tree.places(&dva) {
-                if found && !all {
-                    break;
+            if found && !all {
+                break;
+            }
+            // What a gang's address leads to is its header.
+            let size = if dva.is_gang { gang::HEADER_BYTES as u64 } else { bp.psize_bytes() };
+            match self.tree.placement(&dva, size) {
+                Placement::Sides(places) => {
+                    for place in places {
+                        if found && !all {
+                            break;
+                        }
+                        // The first good copy stays in `payload`; later ones are read beside it.
+                        let buffer = if found { &mut work.spare } else { &mut work.payload };
+                        buffer.resize(psize, 0);
+                        let read = self.read_copy(bp, copy, dva, place, buffer);
+                        match &read.state {
+                            CopyState::Good => found = true,
+                            CopyState::BadChecksum => on_bad(&read, buffer, None),
+                            _ => {}
+                        }
+                        copies.push(read);
+                    }
                 }
-                // The first good copy stays in `payload`; later ones are read beside it.
-                let buffer = if found { &mut work.spare } else { &mut work.payload };
-                buffer.resize(psize, 0);
-                let read = self.read_copy(bp, copy, dva, place, buffer);
-                match &read.state {
-                    CopyState::Good => found = true,
-                    CopyState::BadChecksum => on_bad(&read, buffer),
-                    _ => {}
+                Placement::Stripes { children, stripes } => {
+                    let buffer = if found { &mut work.spare } else { &mut work.payload };
+                    buffer.resize(psize, 0);
+                    let read = if dva.is_gang {
+                        self.read_gang_stripes(bp, children, &stripes, buffer)
+                    } else {
+                        self.read_stripes(children, &stripes, buffer, &mut |payload| judge(bp, payload).is_good())
+                    };
+                    found |= read.is_good;
+                    push_cells(copy, dva, read, &mut copies, on_bad);
                 }
-                copies.push(read);
             }
         }
         let plain = if !found {
@@ -285,11 +312,19 @@ impl<'a> BlockReader<'a> {
         if plain.is_err() {
             work.plain.clear();
         }
-        Verification { copies, plain }
+        Verification { copies, is_lost: !found, plain }
     }
 
     fn read_copy(&self, bp: &Blkptr, copy: usize, dva: Dva, place: Place, payload: &mut [u8]) -> CopyRead {
-        let mut read = CopyRead { copy, dva, leaf: None, device_offset_bytes: None, state: CopyState::Missing };
+        let mut read = CopyRead {
+            role: Role::Copy,
+            length_bytes: payload.len() as u64,
+            copy,
+            dva,
+            leaf: None,
+            device_offset_bytes: None,
+            state: CopyState::Missing,
+        };
         match place {
             Place::MissingVdev => {}
             Place::OutOfRange => read.state = CopyState::OutOfRange,
@@ -310,6 +345,19 @@ impl<'a> BlockReader<'a> {
         read
     }
 
+    /// Reads `buffer.len()` bytes at an address from wherever they can be had, until `matches` says they are right.
+    fn fetch(&self, dva: &Dva, buffer: &mut [u8], matches: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        match self.tree.placement(dva, buffer.len() as u64) {
+            Placement::Sides(places) => places.into_iter().any(|place| match place {
+                Place::Leaf { leaf, device_offset_bytes } => {
+                    self.read_leaf(leaf, device_offset_bytes, buffer).is_good() && matches(buffer)
+                }
+                _ => false,
+            }),
+            Placement::Stripes { children, stripes } => self.read_stripes(children, &stripes, buffer, matches).is_good,
+        }
+    }
+
     /// Fills `buffer` from a device. `Good` means only that the bytes came.
     fn read_leaf(&self, leaf: LeafId, offset: u64, buffer: &mut [u8]) -> CopyState {
         let Some(medium) = self.tree.leaf(leaf).and_then(|leaf| leaf.medium.as_ref()) else {
@@ -320,6 +368,40 @@ impl<'a> BlockReader<'a> {
             Err(MediaError::OutOfRange { .. }) => CopyState::OutOfRange,
             Err(error) => CopyState::Failed(error),
         }
+    }
+}
+
+/// Lists the cells of one address. Where the content is lost, no cell can be told to be the bad one: then one more entry
+/// stands for the address as a whole.
+fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>, on_bad: OnBad<'_>) {
+    let RaidzRead { is_good, cells, right } = read;
+    for (index, cell) in cells.into_iter().enumerate() {
+        let CellRead { leaf, device_offset_bytes, is_parity, state, bytes, .. } = cell;
+        let right = right.get(index).map(Vec::as_slice);
+        let part = CopyRead {
+            role: if is_parity { Role::Parity } else { Role::Data },
+            length_bytes: right.map_or(bytes.len(), <[u8]>::len) as u64,
+            copy,
+            dva,
+            leaf,
+            device_offset_bytes: Some(device_offset_bytes),
+            state,
+        };
+        if matches!(part.state, CopyState::BadChecksum) {
+            on_bad(&part, &bytes, right);
+        }
+        copies.push(part);
+    }
+    if !is_good {
+        copies.push(CopyRead {
+            role: Role::Copy,
+            length_bytes: dva.asize_bytes,
+            copy,
+            dva,
+            leaf: None,
+            device_offset_bytes: None,
+            state: CopyState::BadChecksum,
+        });
     }
 }
 

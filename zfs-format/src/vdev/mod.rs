@@ -9,6 +9,7 @@ pub use tree::{BuildError, Layout, Leaf, LeafId, Node, TopVdev, VdevTree};
 
 use crate::ondisk::blkptr::Dva;
 use crate::ondisk::label::VDEV_LABEL_START_BYTES;
+use stripe::Stripe;
 
 /// Where one physical copy of a block lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,27 +29,48 @@ pub enum Place {
     Unsupported(String),
 }
 
+/// How one copy of a block is spread over devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement<'a> {
+    /// The whole copy lies at each of these places: one for each side of a mirror.
+    Sides(Vec<Place>),
+    /// The copy lies in stripes with parity.
+    Stripes {
+        /// Devices of each child, several where one is being replaced or spared.
+        children: &'a [Vec<LeafId>],
+        /// The stripes.
+        stripes: Vec<Stripe>,
+    },
+}
+
 impl VdevTree {
-    /// All places that should hold the same copy of the block at `dva`: one for each side of a mirror.
+    /// Where the copy at `dva` of a block of `psize` bytes lies.
     #[must_use]
-    pub fn places(&self, dva: &Dva) -> Vec<Place> {
-        let Some(slot) = self.tops.get(dva.vdev as usize) else { return vec![Place::OutOfRange] };
-        let Some(top) = slot else { return vec![Place::MissingVdev] };
+    pub fn placement(&self, dva: &Dva, psize: u64) -> Placement<'_> {
+        let Some(slot) = self.tops.get(dva.vdev as usize) else { return Placement::Sides(vec![Place::OutOfRange]) };
+        let Some(top) = slot else { return Placement::Sides(vec![Place::MissingVdev]) };
         // A gang's asize counts its children, which lie elsewhere.
         let end = if dva.is_gang { Some(dva.offset_bytes) } else { dva.offset_bytes.checked_add(dva.asize_bytes) };
         if top.asize_bytes != 0 && end.is_none_or(|end| end > top.asize_bytes) {
-            return vec![Place::OutOfRange];
+            return Placement::Sides(vec![Place::OutOfRange]);
         }
         match &top.layout {
-            Layout::Copies(leaves) => leaves
-                .iter()
-                .map(|&leaf| match dva.offset_bytes.checked_add(VDEV_LABEL_START_BYTES) {
-                    Some(device_offset_bytes) => Place::Leaf { leaf, device_offset_bytes },
-                    None => Place::OutOfRange,
-                })
-                .collect(),
-            Layout::Hole => vec![Place::OutOfRange],
-            Layout::Unsupported(what) => vec![Place::Unsupported(what.clone())],
+            Layout::Copies(leaves) => {
+                Placement::Sides(leaves.iter().map(|&leaf| side(leaf, dva.offset_bytes)).collect())
+            }
+            Layout::Raidz { geometry, children } => match geometry.stripe(dva.offset_bytes, psize) {
+                Some(stripe) => Placement::Stripes { children, stripes: vec![stripe] },
+                None => Placement::Sides(vec![Place::OutOfRange]),
+            },
+            Layout::Hole => Placement::Sides(vec![Place::OutOfRange]),
+            Layout::Unsupported(what) => Placement::Sides(vec![Place::Unsupported(what.clone())]),
         }
+    }
+}
+
+fn side(leaf: LeafId, offset_bytes: u64) -> Place {
+    match offset_bytes.checked_add(VDEV_LABEL_START_BYTES) {
+        Some(device_offset_bytes) => Place::Leaf { leaf, device_offset_bytes },
+        None => Place::OutOfRange,
     }
 }

@@ -3,6 +3,7 @@
 use crate::Guid;
 use crate::media::ReadAt;
 use crate::ondisk::nvlist::NvList;
+use crate::vdev::stripe::RaidzGeometry;
 use std::sync::Arc;
 
 /// Index of a leaf in [`VdevTree::leaves`].
@@ -29,6 +30,13 @@ pub struct Leaf {
 pub enum Layout {
     /// Each leaf holds the whole block at the same offset: a disk, or mirrors of any nesting.
     Copies(Vec<LeafId>),
+    /// Stripes with parity over the children.
+    Raidz {
+        /// Width, parity, sector size.
+        geometry: RaidzGeometry,
+        /// Devices of each child, several where one is being replaced or spared.
+        children: Vec<Vec<LeafId>>,
+    },
     /// A removed log device: nothing can lie there.
     Hole,
     /// A kind this version cannot read.
@@ -150,10 +158,11 @@ impl VdevTree {
         let slot = slot.ok_or(BuildError::BadId { id, count })?;
         let first = self.nodes.len();
         self.add_nodes(config)?;
-        let layout = self.layout(first);
+        let ashift = config.u64("ashift").and_then(|ashift| u8::try_from(ashift).ok()).unwrap_or(9);
+        let layout = self.layout(first, config, ashift);
         self.tops[slot] = Some(TopVdev {
             node: first,
-            ashift: config.u64("ashift").and_then(|ashift| u8::try_from(ashift).ok()).unwrap_or(9),
+            ashift,
             asize_bytes: config.u64("asize").unwrap_or(0),
             is_log: config.u64("is_log") == Some(1),
             metaslab_array: config.u64("metaslab_array").unwrap_or(0),
@@ -220,19 +229,41 @@ impl VdevTree {
         }
     }
 
-    /// How the vdev at `top` lays out blocks. Mirrors may nest; anything else below them decides.
-    fn layout(&self, top: usize) -> Layout {
+    /// How the vdev at `top` lays out blocks.
+    fn layout(&self, top: usize, config: &NvList, ashift: u8) -> Layout {
+        let Some(node) = self.nodes.get(top) else { return Layout::Hole };
+        if node.vdev_type != "raidz" {
+            return self.copies(top).map_or_else(|layout| layout, Layout::Copies);
+        }
+        if config.has("raidz_expanding") || config.u64s("raidz_expand_txgs").is_some_and(|txgs| !txgs.is_empty()) {
+            return Layout::Unsupported("raidz that was, or is being, expanded".into());
+        }
+        let children: Result<Vec<Vec<LeafId>>, Layout> =
+            node.children.iter().map(|&child| self.copies(child)).collect();
+        match (children, node.parity) {
+            (Ok(children), Some(parity @ 1..=3)) if children.len() as u64 > parity => {
+                let geometry = RaidzGeometry { width: children.len() as u64, parity, ashift };
+                Layout::Raidz { geometry, children }
+            }
+            (Ok(_), _) => Layout::Unsupported("raidz of impossible width or parity".into()),
+            (Err(layout), _) => layout,
+        }
+    }
+
+    /// The leaves below a vdev that each hold the same bytes at the same offset: itself, or the sides of mirrors of any
+    /// nesting. Otherwise the layout that stands in the way.
+    fn copies(&self, vdev: usize) -> Result<Vec<LeafId>, Layout> {
         let mut leaves = Vec::new();
-        let mut pending = vec![top];
+        let mut pending = vec![vdev];
         while let Some(node) = pending.pop().and_then(|index| self.nodes.get(index)) {
             match (node.vdev_type.as_str(), node.leaf) {
                 (_, Some(leaf)) => leaves.push(leaf),
                 ("mirror" | "replacing" | "spare", None) => pending.extend(node.children.iter().rev()),
-                ("hole", None) => return Layout::Hole,
-                (other, None) => return Layout::Unsupported(format!("vdev type {other}")),
+                ("hole", None) => return Err(Layout::Hole),
+                (other, None) => return Err(Layout::Unsupported(format!("vdev type {other}"))),
             }
         }
-        Layout::Copies(leaves)
+        Ok(leaves)
     }
 
     /// The leaf's data.

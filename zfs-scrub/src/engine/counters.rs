@@ -3,6 +3,7 @@
 use super::Bookmark;
 use crate::outcome::Totals;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zfs_format::block::Role;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::vdev::{LeafId, VdevTree};
 
@@ -30,6 +31,7 @@ pub(super) struct Counters {
     pub(super) leaves: Vec<LeafCounters>,
     pub(super) tops: Vec<TopCounters>,
     pub(super) copies_verified: AtomicU64,
+    pub(super) parity_verified: AtomicU64,
     pub(super) decoded_blocks: AtomicU64,
     pub(super) bytes_read: AtomicU64,
     pub(super) degraded_blocks: AtomicU64,
@@ -53,6 +55,7 @@ impl Counters {
             leaves: tree.leaves.iter().map(|_| LeafCounters::default()).collect(),
             tops: tree.tops.iter().map(|_| TopCounters::default()).collect(),
             copies_verified: AtomicU64::new(0),
+            parity_verified: AtomicU64::new(0),
             decoded_blocks: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             degraded_blocks: AtomicU64::new(0),
@@ -66,8 +69,20 @@ impl Counters {
         }
     }
 
-    /// Copies of one block, or of one extent of blocks, were read from a device and held against their checksums.
-    pub(super) fn add_verified(&self, leaf: LeafId, copies: u64, bytes: u64) {
+    /// A part of a copy was read from a device and judged.
+    pub(super) fn add_verified(&self, leaf: LeafId, role: Role, bytes: u64) {
+        match role {
+            Role::Copy => self.add_copies(leaf, 1, bytes),
+            Role::Data => self.add_copies(leaf, 0, bytes),
+            Role::Parity => {
+                self.parity_verified.fetch_add(1, Relaxed);
+                self.add_copies(leaf, 0, bytes);
+            }
+        }
+    }
+
+    /// Whole copies, those of an extent for example, were read from a device and held against their checksums.
+    pub(super) fn add_copies(&self, leaf: LeafId, copies: u64, bytes: u64) {
         self.copies_verified.fetch_add(copies, Relaxed);
         self.bytes_read.fetch_add(bytes, Relaxed);
         if let Some(leaf) = self.leaves.get(leaf.0) {

@@ -5,7 +5,7 @@ use super::counters::Counters;
 use crate::finding::{BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, Observed, Place, Severity, Sink};
 use crate::options::{Options, Progress};
 use std::sync::atomic::Ordering::Relaxed;
-use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Verification, Work};
+use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Role, Verification, Work};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::ChecksumKind;
 use zfs_format::vdev::LeafId;
@@ -34,16 +34,21 @@ impl Shared<'_> {
     /// Verifies every copy of a block, counts and reports. True when [`Work::plain`] then holds the block.
     pub(super) fn check_block(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> bool {
         let (verification, observed) = self.look(bp, work);
-        for copy in &verification.copies {
-            let Some(leaf) = copy.leaf else { continue };
-            match copy.state {
+        for part in &verification.copies {
+            let Some(leaf) = part.leaf else { continue };
+            match part.state {
                 CopyState::Good | CopyState::BadChecksum | CopyState::BadGang(_) => {
-                    self.counters.add_verified(leaf, 1, bp.psize_bytes());
+                    self.counters.add_verified(leaf, part.role, part.length_bytes);
                 }
-                CopyState::Missing => self.counters.add_missing(leaf, 1, bp.psize_bytes()),
+                CopyState::Missing => self.counters.add_missing(leaf, 1, part.length_bytes),
                 _ => {}
             }
         }
+        // An address on raidz is one copy, whatever the number of its columns.
+        let mut striped: Vec<usize> =
+            verification.copies.iter().filter(|part| part.role == Role::Data).map(|part| part.copy).collect();
+        striped.dedup();
+        self.counters.copies_verified.fetch_add(striped.len() as u64, Relaxed);
         self.progress.add_done(bp.asize_bytes());
         self.count_decoded(bp, &verification);
         self.report(bp, bookmark, &verification, &observed);
@@ -69,7 +74,9 @@ impl Shared<'_> {
 
     fn look(&self, bp: &Blkptr, work: &mut Work) -> (Verification, Vec<Observed>) {
         let mut observed = Vec::new();
-        let verification = self.reader.verify(bp, work, &mut |_, bytes| observed.push(observe(bp, bytes)));
+        let verification = self.reader.verify(bp, work, &mut |_, bytes, right| {
+            observed.push(observe(bp, bytes, right));
+        });
         (verification, observed)
     }
 
@@ -88,7 +95,7 @@ impl Shared<'_> {
     fn report(&self, bp: &Blkptr, bookmark: Bookmark, verification: &Verification, observed: &[Observed]) {
         let copies = &verification.copies;
         let bad: Vec<&CopyRead> = copies.iter().filter(|c| !c.state.is_good() && !c.state.is_unknown()).collect();
-        let is_lost = verification.is_lost();
+        let is_lost = verification.is_lost;
         if is_lost && copies.iter().any(|copy| matches!(copy.state, CopyState::Unsupported(_))) && bad.is_empty() {
             self.counters.unsupported_blocks.fetch_add(1, Relaxed);
             self.counters.unsupported_bytes.fetch_add(bp.asize_bytes(), Relaxed);
@@ -99,7 +106,7 @@ impl Shared<'_> {
             Some(ReadError::Pointer(error)) => (Kind::PointerInvalid, error.to_string()),
             Some(ReadError::Undecodable { source }) => (Kind::BlockUndecodable, source.to_string()),
             _ if bad.is_empty() && !is_lost => return,
-            _ => (kind_of(&bad), self.message(bp, copies, is_lost)),
+            _ => (kind_of(&bad), message(bp, copies, is_lost)),
         };
         let is_whole = !is_lost && matches!(error, None | Some(ReadError::NoKey | ReadError::Redacted));
         self.count_errors(&bad, is_lost);
@@ -111,7 +118,7 @@ impl Shared<'_> {
         self.counters.add_hidden(bookmark, hidden_blocks);
         self.sink.push(Finding {
             severity: if is_whole { Severity::Degraded } else { Severity::Damaged },
-            copies: self.evidence(bp, copies, observed, error),
+            copies: self.evidence(copies, observed, error),
             recoverable: is_whole,
             hidden_blocks,
             pointer: Some(*bp),
@@ -136,13 +143,7 @@ impl Shared<'_> {
         }
     }
 
-    fn evidence(
-        &self,
-        bp: &Blkptr,
-        copies: &[CopyRead],
-        observed: &[Observed],
-        error: Option<&ReadError>,
-    ) -> Vec<CopyEvidence> {
+    fn evidence(&self, copies: &[CopyRead], observed: &[Observed], error: Option<&ReadError>) -> Vec<CopyEvidence> {
         let undecodable = matches!(error, Some(ReadError::Undecodable { .. }));
         let mut observed = observed.iter().copied();
         copies
@@ -154,7 +155,7 @@ impl Shared<'_> {
                 size_bytes: copy.dva.asize_bytes,
                 device: copy.leaf.and_then(|leaf| self.reader.tree().leaf(leaf)).map(|leaf| leaf.name.clone()),
                 device_offset_bytes: copy.device_offset_bytes,
-                length_bytes: bp.psize_bytes(),
+                length_bytes: copy.length_bytes,
                 result: match &copy.state {
                     CopyState::Good if undecodable => CopyResult::Undecodable,
                     CopyState::Good => CopyResult::Ok,
@@ -168,23 +169,27 @@ impl Shared<'_> {
             })
             .collect()
     }
+}
 
-    fn message(&self, bp: &Blkptr, copies: &[CopyRead], is_lost: bool) -> String {
-        let bad = copies.iter().filter(|copy| !copy.state.is_good()).count();
-        let reason = copies.iter().find_map(|copy| match &copy.state {
-            CopyState::Failed(error) => Some(error.to_string()),
-            CopyState::BadGang(why) => Some(why.clone()),
-            _ => None,
-        });
-        let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-        let what = if is_lost { "no good copy" } else { "other copies are good" };
-        format!(
-            "{bad} of {} copies bad, {what}; {} {} bytes{reason}",
-            copies.len(),
-            bp.checksum_kind(),
-            bp.psize_bytes()
-        )
-    }
+/// One sentence: how many copies, or columns of raidz, are bad, and what that means.
+fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool) -> String {
+    let reason = copies.iter().find_map(|copy| match &copy.state {
+        CopyState::Failed(error) => Some(error.to_string()),
+        CopyState::BadGang(why) => Some(why.clone()),
+        _ => None,
+    });
+    let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let is_striped = copies.iter().any(|copy| copy.role != Role::Copy);
+    let parts: Vec<&CopyRead> = copies.iter().filter(|copy| !is_striped || copy.role != Role::Copy).collect();
+    let bad = parts.iter().filter(|copy| !copy.state.is_good()).count();
+    let total = parts.len();
+    let what = match (is_striped, is_lost) {
+        (false, true) => format!("{bad} of {total} copies bad, no good copy"),
+        (false, false) => format!("{bad} of {total} copies bad, other copies are good"),
+        (true, true) => format!("it cannot be rebuilt from its {total} columns"),
+        (true, false) => format!("{bad} of {total} columns bad, the content was read or rebuilt"),
+    };
+    format!("{what}; {} {} bytes{reason}", bp.checksum_kind(), bp.psize_bytes())
 }
 
 fn kind_of(bad: &[&CopyRead]) -> Kind {
@@ -218,16 +223,20 @@ pub(super) fn is_spill(block: u64) -> bool {
 }
 
 /// What a copy with a wrong checksum holds.
-fn observe(bp: &Blkptr, bytes: &[u8]) -> Observed {
+fn observe(bp: &Blkptr, bytes: &[u8], right: Option<&[u8]>) -> Observed {
     if bytes.iter().all(|&byte| byte == 0) {
         Observed::Zeros
     } else if bytes.iter().all(|&byte| byte == 0xff) {
         Observed::Ones
-    } else if has_single_bit_flip(bp, bytes) {
+    } else if right.map_or_else(|| has_single_bit_flip(bp, bytes), |right| differs_in_one_bit(bytes, right)) {
         Observed::BitFlip
     } else {
         Observed::Other
     }
+}
+
+fn differs_in_one_bit(bytes: &[u8], right: &[u8]) -> bool {
+    bytes.iter().zip(right).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() == 1
 }
 
 /// Finds a single flipped bit by the algebra of fletcher4, and proves it.

@@ -5,7 +5,7 @@
 
 use super::Bookmark;
 use zfs_format::ondisk::blkptr::Blkptr;
-use zfs_format::vdev::{Layout, LeafId, Place, VdevTree};
+use zfs_format::vdev::{Layout, LeafId, Place, Placement, VdevTree};
 
 /// Gaps up to this size are read through: on a disk that is cheaper than a second request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
@@ -51,7 +51,7 @@ pub(super) struct Extent {
 pub(super) enum Task {
     /// Read an extent and verify what lies in it.
     Extent(Extent),
-    /// Verify a block by itself: a gang, an address out of range, no device that could be read.
+    /// Verify a block by itself: on raidz, a gang, an address out of range, no device that could be read.
     Irregular(u32),
 }
 
@@ -106,6 +106,11 @@ impl Queue {
                 tasks.push(Task::Irregular(index));
             }
         }
+        // The head of a disk should move forward for these too.
+        tasks.sort_by_cached_key(|task| match task {
+            Task::Irregular(index) => blocks.get(*index as usize).and_then(|block| block.bp.dva(0)),
+            Task::Extent(_) => None,
+        });
         targets.sort_unstable();
         cut(tree, &blocks, &targets, &mut tasks);
         Batch { blocks, targets, tasks }
@@ -116,8 +121,11 @@ impl Queue {
 fn push_targets(tree: &VdevTree, block: u32, bp: &Blkptr, targets: &mut Vec<Target>) -> bool {
     let before = targets.len();
     for (copy, dva) in bp.dvas() {
-        let places = tree.places(&dva);
-        let is_regular = !dva.is_gang && places.iter().all(|place| matches!(place, Place::Leaf { .. }));
+        let is_regular = !dva.is_gang
+            && match tree.placement(&dva, bp.psize_bytes()) {
+                Placement::Sides(places) => places.iter().all(|place| matches!(place, Place::Leaf { .. })),
+                Placement::Stripes { .. } => false,
+            };
         if !is_regular {
             targets.truncate(before);
             return false;

@@ -49,6 +49,7 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     gather_not_checked(&counters, &assembly.tree, options, progress, &mut not_checked);
     let totals = Totals {
         copies_verified: counters.copies_verified.load(Relaxed),
+        parity_verified: counters.parity_verified.load(Relaxed),
         decoded_blocks: counters.decoded_blocks.load(Relaxed),
         bytes_read: counters.bytes_read.load(Relaxed),
         ..walked.totals

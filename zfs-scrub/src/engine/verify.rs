@@ -87,7 +87,7 @@ fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &m
             shared.progress.add_done(allocated(bp, target));
         }
     }
-    shared.counters.add_verified(extent.leaf, copies, copies_bytes);
+    shared.counters.add_copies(extent.leaf, copies, copies_bytes);
 }
 
 fn allocated(bp: &Blkptr, target: &Target) -> u64 {
