@@ -96,14 +96,14 @@ impl BlockReader<'_> {
     fn read_header(&self, bp: &Blkptr) -> Option<[u8; HEADER_BYTES]> {
         let mut header = [0; HEADER_BYTES];
         let mut matches = |bytes: &[u8]| bytes.first_chunk().is_some_and(|header| header_matches(bp, header));
-        let found = bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(&dva, &mut header, &mut matches));
+        let found = bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(bp, &dva, &mut header, &mut matches));
         found.then_some(header)
     }
 
     /// The first good copy of a piece.
     fn read_piece(&self, bp: &Blkptr, target: &mut [u8]) -> bool {
         let mut matches = |bytes: &[u8]| super::judge(bp, bytes).is_good();
-        bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(&dva, target, &mut matches))
+        bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(bp, &dva, target, &mut matches))
     }
 }
 

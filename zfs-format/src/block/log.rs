@@ -23,7 +23,7 @@ impl BlockReader<'_> {
         work.payload.resize(psize, 0);
         for (_, dva) in bp.dvas() {
             // A log block that had to be a gang is read by way of its header, whose copies are judged there.
-            if !dva.is_gang && self.fetch(&dva, &mut work.payload, &mut |block| log_matches(bp, block)) {
+            if !dva.is_gang && self.fetch(bp, &dva, &mut work.payload, &mut |block| log_matches(bp, block)) {
                 work.plain.extend_from_slice(&work.payload);
                 return true;
             }

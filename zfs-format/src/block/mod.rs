@@ -270,7 +270,7 @@ impl<'a> BlockReader<'a> {
             }
             // What a gang's address leads to is its header.
             let size = if dva.is_gang { gang::HEADER_BYTES as u64 } else { bp.psize_bytes() };
-            match self.tree.placement(&dva, size) {
+            match self.tree.placement(&dva, size, bp.physical_birth_txg()) {
                 Placement::Sides(places) => {
                     for place in places {
                         if found && !all {
@@ -346,8 +346,8 @@ impl<'a> BlockReader<'a> {
     }
 
     /// Reads `buffer.len()` bytes at an address from wherever they can be had, until `matches` says they are right.
-    fn fetch(&self, dva: &Dva, buffer: &mut [u8], matches: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        match self.tree.placement(dva, buffer.len() as u64) {
+    fn fetch(&self, bp: &Blkptr, dva: &Dva, buffer: &mut [u8], matches: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        match self.tree.placement(dva, buffer.len() as u64, bp.physical_birth_txg()) {
             Placement::Sides(places) => places.into_iter().any(|place| match place {
                 Place::Leaf { leaf, device_offset_bytes } => {
                     self.read_leaf(leaf, device_offset_bytes, buffer).is_good() && matches(buffer)

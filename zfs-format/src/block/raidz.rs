@@ -7,7 +7,6 @@
 use super::{BlockReader, CopyState};
 use crate::codec::parity;
 use crate::media::MediaError;
-use crate::ondisk::label::VDEV_LABEL_START_BYTES;
 use crate::vdev::LeafId;
 use crate::vdev::stripe::{Cell, Stripe};
 
@@ -81,7 +80,7 @@ impl BlockReader<'_> {
 
     /// Reads one cell from the first leaf of its child that returns it.
     fn read_cell(&self, children: &[Vec<LeafId>], cell: &Cell, is_parity: bool) -> CellRead {
-        let device_offset_bytes = cell.offset_bytes.saturating_add(VDEV_LABEL_START_BYTES);
+        let device_offset_bytes = cell.device_offset_bytes;
         let leaves = children.get(cell.child).map(Vec::as_slice).unwrap_or_default();
         let mut read = CellRead {
             child: cell.child,
@@ -91,6 +90,10 @@ impl BlockReader<'_> {
             state: CopyState::Missing,
             bytes: Vec::new(),
         };
+        if cell.length_bytes == 0 {
+            read.state = CopyState::Good;
+            return read;
+        }
         for &leaf in leaves {
             let Some(medium) = self.tree.leaf(leaf).and_then(|leaf| leaf.medium.as_ref()) else { continue };
             let mut bytes = vec![0; cell.length_bytes];

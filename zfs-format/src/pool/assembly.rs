@@ -343,8 +343,9 @@ impl Assembly {
             return Err(AssemblyError::NoUberblock { name, devices: members.len() });
         };
         check_version(&name, chosen.uberblock.version)?;
-        let tree = tree_from_labels(&members, guid, chosen.uberblock.txg)
+        let mut tree = tree_from_labels(&members, guid, chosen.uberblock.txg)
             .map_err(|source| AssemblyError::Config { name: name.clone(), source })?;
+        tree.set_reflow(&chosen.uberblock);
         Ok(Self { name, guid, state, hostname, hostid, members, duplicates, auxiliaries, ignored, chosen, tree })
     }
 
@@ -384,6 +385,7 @@ impl Assembly {
             tree.add_top(child)?;
         }
         attach_members(&mut tree, &self.members);
+        tree.set_reflow(&self.chosen.uberblock);
         self.tree = tree;
         Ok(())
     }

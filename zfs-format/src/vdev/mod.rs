@@ -7,6 +7,7 @@ mod tree;
 
 pub use tree::{BuildError, Layout, Leaf, LeafId, Node, TopVdev, VdevTree};
 
+use crate::Txg;
 use crate::ondisk::blkptr::Dva;
 use crate::ondisk::label::VDEV_LABEL_START_BYTES;
 use stripe::Stripe;
@@ -44,9 +45,9 @@ pub enum Placement<'a> {
 }
 
 impl VdevTree {
-    /// Where the copy at `dva` of a block of `psize` bytes lies.
+    /// Where the copy at `dva` of a block of `psize` bytes lies that was written in `birth` (its physical birth).
     #[must_use]
-    pub fn placement(&self, dva: &Dva, psize: u64) -> Placement<'_> {
+    pub fn placement(&self, dva: &Dva, psize: u64, birth: Txg) -> Placement<'_> {
         let Some(slot) = self.tops.get(dva.vdev as usize) else { return Placement::Sides(vec![Place::OutOfRange]) };
         let Some(top) = slot else { return Placement::Sides(vec![Place::MissingVdev]) };
         // A gang's asize counts its children, which lie elsewhere.
@@ -58,10 +59,12 @@ impl VdevTree {
             Layout::Copies(leaves) => {
                 Placement::Sides(leaves.iter().map(|&leaf| side(leaf, dva.offset_bytes)).collect())
             }
-            Layout::Raidz { geometry, children } => match geometry.stripe(dva.offset_bytes, psize) {
-                Some(stripe) => Placement::Stripes { children, stripes: vec![stripe] },
-                None => Placement::Sides(vec![Place::OutOfRange]),
-            },
+            Layout::Raidz { geometry, expansion, children } => {
+                match geometry.stripes(expansion, birth, dva.offset_bytes, psize) {
+                    Some(stripes) => Placement::Stripes { children, stripes },
+                    None => Placement::Sides(vec![Place::OutOfRange]),
+                }
+            }
             Layout::Hole => Placement::Sides(vec![Place::OutOfRange]),
             Layout::Unsupported(what) => Placement::Sides(vec![Place::Unsupported(what.clone())]),
         }

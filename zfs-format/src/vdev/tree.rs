@@ -1,9 +1,11 @@
 //! The vdev tree, built from configuration nvlists.
 
 use crate::Guid;
+use crate::Txg;
 use crate::media::ReadAt;
 use crate::ondisk::nvlist::NvList;
-use crate::vdev::stripe::RaidzGeometry;
+use crate::ondisk::uberblock::{ScratchState, Uberblock};
+use crate::vdev::stripe::{Expansion, RaidzGeometry};
 use std::sync::Arc;
 
 /// Index of a leaf in [`VdevTree::leaves`].
@@ -34,6 +36,8 @@ pub enum Layout {
     Raidz {
         /// Width, parity, sector size.
         geometry: RaidzGeometry,
+        /// Expansions, past and present.
+        expansion: Expansion,
         /// Devices of each child, several where one is being replaced or spared.
         children: Vec<Vec<LeafId>>,
     },
@@ -235,15 +239,18 @@ impl VdevTree {
         if node.vdev_type != "raidz" {
             return self.copies(top).map_or_else(|layout| layout, Layout::Copies);
         }
-        if config.has("raidz_expanding") || config.u64s("raidz_expand_txgs").is_some_and(|txgs| !txgs.is_empty()) {
-            return Layout::Unsupported("raidz that was, or is being, expanded".into());
-        }
+        let expansion = Expansion {
+            completed_txgs: config.u64s("raidz_expand_txgs").unwrap_or_default().iter().copied().map(Txg).collect(),
+            // How far it has come is known only from the uberblock.
+            reflow_offset_bytes: config.has("raidz_expanding").then_some(0),
+            in_scratch: false,
+        };
         let children: Result<Vec<Vec<LeafId>>, Layout> =
             node.children.iter().map(|&child| self.copies(child)).collect();
         match (children, node.parity) {
             (Ok(children), Some(parity @ 1..=3)) if children.len() as u64 > parity => {
                 let geometry = RaidzGeometry { width: children.len() as u64, parity, ashift };
-                Layout::Raidz { geometry, children }
+                Layout::Raidz { geometry, expansion, children }
             }
             (Ok(_), _) => Layout::Unsupported("raidz of impossible width or parity".into()),
             (Err(layout), _) => layout,
@@ -264,6 +271,18 @@ impl VdevTree {
             }
         }
         Ok(leaves)
+    }
+
+    /// Takes from the uberblock in use how far the expansion of a raidz vdev has come.
+    pub fn set_reflow(&mut self, uberblock: &Uberblock) {
+        for top in self.tops.iter_mut().flatten() {
+            if let Layout::Raidz { expansion, .. } = &mut top.layout
+                && let Some(offset) = &mut expansion.reflow_offset_bytes
+            {
+                *offset = uberblock.reflow_offset_bytes();
+                expansion.in_scratch = uberblock.reflow_scratch_state() == ScratchState::VALID;
+            }
+        }
     }
 
     /// The leaf's data.

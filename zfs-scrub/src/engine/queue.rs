@@ -122,7 +122,7 @@ fn push_targets(tree: &VdevTree, block: u32, bp: &Blkptr, targets: &mut Vec<Targ
     let before = targets.len();
     for (copy, dva) in bp.dvas() {
         let is_regular = !dva.is_gang
-            && match tree.placement(&dva, bp.psize_bytes()) {
+            && match tree.placement(&dva, bp.psize_bytes(), bp.physical_birth_txg()) {
                 Placement::Sides(places) => places.iter().all(|place| matches!(place, Place::Leaf { .. })),
                 Placement::Stripes { .. } => false,
             };
