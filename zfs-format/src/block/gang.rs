@@ -1,127 +1,144 @@
-//! Gang blocks: a block whose copies are headers that point to its pieces.
+//! Gang blocks: a block whose addresses lead to headers that point to its pieces.
 
-use super::raidz::RaidzRead;
-use super::{BlockReader, CopyState};
+use super::{BlockReader, CopyRead, CopyState, OnBad, Role, Verification, Work, bounded, judge, push_cells};
+use crate::block::ReadError;
 use crate::codec::checksum;
 use crate::endian::OnDisk;
-use crate::ondisk::blkptr::{BLKPTR_BYTES, Blkptr};
+use crate::ondisk::blkptr::{BLKPTR_BYTES, Blkptr, Dva};
 use crate::ondisk::dmu::{ChecksumKind, ObjectType};
-use crate::vdev::LeafId;
-use crate::vdev::stripe::Stripe;
+use crate::ondisk::label::ECK_BYTES;
+use crate::vdev::Placement;
 
-/// Size of a classic gang header (`SPA_OLD_GANGBLOCKSIZE`).
-pub(super) const HEADER_BYTES: usize = 512;
-/// Pointers in a classic header.
-const HEADER_POINTERS: usize = 3;
+/// Size of a classic header (`SPA_OLD_GANGBLOCKSIZE`), and the smallest of a dynamic one.
+const CLASSIC_BYTES: usize = 512;
 /// Gangs inside gangs: real pools need one or two levels; the bound ends loops.
 const DEPTH_MAX: usize = 8;
+/// Pieces of one block: each holds at least a sector of it.
+const PIECES_MAX: usize = 32_768;
 
-/// Where a piece of a gang goes.
-struct Pending {
-    bp: Blkptr,
-    depth: usize,
+/// What the headers of one gang gave.
+struct Headers {
+    copies: Vec<CopyRead>,
+    /// The pointers of the first good header.
+    pieces: Option<Vec<Blkptr>>,
 }
 
 impl BlockReader<'_> {
-    /// Reads the gang header at one place of `bp`, then its pieces from any good copy, into `payload`.
+    /// Looks at a gang: each copy of each header, each copy of each piece, and the block they make together.
     ///
-    /// `Good` means that the header and every piece are good; the checksum over the whole is for the caller.
+    /// [`Work`]'s payload then holds that block, unless it is lost.
     ///
     /// Source: OpenZFS module/zfs/zio.c, `zio_gang_tree_assemble`; include/sys/zio.h, `zio_gbh_phys_t`.
-    pub(super) fn read_gang(&self, bp: &Blkptr, leaf: LeafId, device_offset: u64, payload: &mut [u8]) -> CopyState {
-        let mut header = [0; HEADER_BYTES];
-        match self.read_leaf(leaf, device_offset, &mut header) {
-            CopyState::Good if header_matches(bp, &header) => self.read_pieces(bp, &header, payload),
-            CopyState::Good => CopyState::BadGang("the gang header does not match its checksum".into()),
-            other => other,
-        }
-    }
-
-    /// The same for a header that lies in stripes: what is judged there is the header.
-    pub(super) fn read_gang_stripes(
-        &self,
-        bp: &Blkptr,
-        children: &[Vec<LeafId>],
-        stripes: &[Stripe],
-        payload: &mut [u8],
-    ) -> RaidzRead {
-        let mut header = [0; HEADER_BYTES];
-        let mut matches = |bytes: &[u8]| bytes.first_chunk().is_some_and(|header| header_matches(bp, header));
-        let mut read = self.read_stripes(children, stripes, &mut header, &mut matches);
-        if read.is_good {
-            read.is_good = self.read_pieces(bp, &header, payload).is_good() && super::judge(bp, payload).is_good();
-        }
-        read
-    }
-
-    /// Reads a gang from any good header and good pieces, without a checksum over the whole.
-    pub(super) fn read_gang_payload(&self, bp: &Blkptr, payload: &mut [u8]) -> bool {
-        self.read_header(bp).is_some_and(|header| self.read_pieces(bp, &header, payload).is_good())
-    }
-
-    /// Reads the pieces that a header names.
-    fn read_pieces(&self, bp: &Blkptr, header: &[u8; HEADER_BYTES], payload: &mut [u8]) -> CopyState {
-        let mut pending = Vec::new();
-        push_pieces(bp, header, 1, &mut pending);
-        let mut filled = 0_usize;
-        while let Some(Pending { bp: piece, depth }) = pending.pop() {
-            if piece.is_gang() {
-                if depth >= DEPTH_MAX {
-                    return CopyState::BadGang("gangs nested too deeply".into());
-                }
-                match self.read_header(&piece) {
-                    Some(header) => push_pieces(&piece, &header, depth + 1, &mut pending),
-                    None => return CopyState::BadGang(format!("no good copy of the gang header {piece}")),
+    pub(super) fn examine_gang(&self, bp: &Blkptr, work: &mut Work, all: bool, on_bad: OnBad<'_>) -> Verification {
+        let psize = bounded(bp.psize_bytes()).unwrap_or(0);
+        let mut copies = Vec::new();
+        let mut payload = Vec::new();
+        let mut is_whole = true;
+        let mut pending = vec![(*bp, 0_usize)];
+        let mut pieces = 0;
+        while let Some((at, depth)) = pending.pop() {
+            pieces += 1;
+            // Pieces that hold more than the block does would fill the memory.
+            let is_too_long = !at.is_gang() && at.psize_bytes() > (psize - payload.len()) as u64;
+            if depth > DEPTH_MAX || pieces > PIECES_MAX || is_too_long {
+                let why = "gangs nested too deeply, or pieces larger than the block";
+                copies.push(whole(bp, CopyState::BadGang(why.into())));
+                is_whole = false;
+                break;
+            }
+            if at.is_gang() {
+                let headers = self.headers(&at, all, on_bad);
+                copies.extend(headers.copies);
+                match headers.pieces {
+                    Some(found) => pending.extend(found.into_iter().rev().map(|piece| (piece, depth + 1))),
+                    None => is_whole = false,
                 }
                 continue;
             }
-            let size = usize::try_from(piece.psize_bytes()).unwrap_or(usize::MAX);
-            let target = filled.checked_add(size).and_then(|end| payload.get_mut(filled..end));
-            let Some(target) = target else {
-                return CopyState::BadGang("the pieces are larger than the block".into());
-            };
-            if !self.read_piece(&piece, target) {
-                return CopyState::BadGang(format!("no good copy of the piece {piece}"));
+            let mut piece = Work::default();
+            let verification = self.examine_copies(&at, &mut piece, all, on_bad);
+            is_whole &= !verification.is_lost && !verification.copies.is_empty();
+            copies.extend(verification.copies);
+            payload.extend_from_slice(piece.payload.get(..psize - payload.len()).unwrap_or(&piece.payload));
+        }
+        if is_whole && (payload.len() != psize || !judge(bp, &payload).is_good()) {
+            let why = format!("the pieces, {} bytes, do not make the block of {psize}", payload.len());
+            copies.push(whole(bp, CopyState::BadGang(why)));
+            is_whole = false;
+        }
+        work.payload = payload;
+        let plain = if is_whole { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
+        Verification { copies, is_lost: !is_whole, plain }
+    }
+
+    /// Looks at the copies of one header.
+    fn headers(&self, bp: &Blkptr, all: bool, on_bad: OnBad<'_>) -> Headers {
+        let mut headers = Headers { copies: Vec::new(), pieces: None };
+        let size = self.header_bytes(bp);
+        for (copy, dva) in bp.dvas().filter(|_| bp.check().is_ok()) {
+            if headers.pieces.is_some() && !all {
+                break;
             }
-            filled += size;
+            let mut header = vec![0; size];
+            match self.tree.placement(&dva, size as u64, bp.physical_birth_txg()) {
+                Placement::Sides(places) => {
+                    for place in places {
+                        let mut read = self.read_side(copy, dva, place, &mut header);
+                        if read.state.is_good() {
+                            match pointers(bp, &header) {
+                                Some(found) => drop(headers.pieces.get_or_insert(found)),
+                                None => read.state = CopyState::BadChecksum,
+                            }
+                        }
+                        if matches!(read.state, CopyState::BadChecksum) {
+                            on_bad(&read, &header, None);
+                        }
+                        headers.copies.push(read);
+                    }
+                }
+                Placement::Stripes { children, stripes } => {
+                    let mut found = None;
+                    let read = self.read_stripes(children, &stripes, &mut header, &mut |bytes| {
+                        found = pointers(bp, bytes);
+                        found.is_some()
+                    });
+                    if let Some(found) = found {
+                        headers.pieces.get_or_insert(found);
+                    }
+                    push_cells(copy, dva, read, &mut headers.copies, on_bad);
+                }
+            }
         }
-        if filled == payload.len() {
-            CopyState::Good
-        } else {
-            CopyState::BadGang(format!("the pieces hold {filled} of {} bytes", payload.len()))
-        }
+        headers
     }
 
-    /// The first good copy of an inner header.
-    fn read_header(&self, bp: &Blkptr) -> Option<[u8; HEADER_BYTES]> {
-        let mut header = [0; HEADER_BYTES];
-        let mut matches = |bytes: &[u8]| bytes.first_chunk().is_some_and(|header| header_matches(bp, header));
-        let found = bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(bp, &dva, &mut header, &mut matches));
-        found.then_some(header)
-    }
-
-    /// The first good copy of a piece.
-    fn read_piece(&self, bp: &Blkptr, target: &mut [u8]) -> bool {
-        let mut matches = |bytes: &[u8]| super::judge(bp, bytes).is_good();
-        bp.check().is_ok() && bp.dvas().any(|(_, dva)| self.fetch(bp, &dva, target, &mut matches))
+    /// Size of the area a header may fill: the smallest allocation on the vdevs it lies on.
+    ///
+    /// Source: OpenZFS module/zfs/zio.c, `vdev_gang_header_psize`.
+    fn header_bytes(&self, bp: &Blkptr) -> usize {
+        let ashift = |dva: Dva| self.tree.tops.get(dva.vdev as usize)?.as_ref().map(|top| top.ashift);
+        let smallest = bp.dvas().filter_map(|(_, dva)| ashift(dva)).min().unwrap_or(9);
+        1 << smallest.clamp(9, 16)
     }
 }
 
-/// Pushes the pieces of a header so that the first is popped first.
-fn push_pieces(bp: &Blkptr, header: &[u8; HEADER_BYTES], depth: usize, pending: &mut Vec<Pending>) {
-    for index in (0..HEADER_POINTERS).rev() {
-        let bytes = header.get(index * BLKPTR_BYTES..).unwrap_or_default();
-        if let Ok(piece) = Blkptr::parse(bytes, bp.endian())
-            && !piece.is_hole()
-        {
-            pending.push(Pending { bp: piece, depth });
-        }
-    }
+/// An entry that stands for the block as a whole.
+fn whole(bp: &Blkptr, state: CopyState) -> CopyRead {
+    let dva = bp.dva(0).unwrap_or_default();
+    CopyRead { role: Role::Copy, length_bytes: bp.psize_bytes(), state, ..CopyRead::missing(0, dva) }
+}
+
+/// The pointers of a header whose checksum holds. A pool that has dynamic headers may hold classic ones from before.
+fn pointers(bp: &Blkptr, area: &[u8]) -> Option<Vec<Blkptr>> {
+    let header = [area, area.get(..CLASSIC_BYTES)?].into_iter().find(|header| header_matches(bp, header))?;
+    let pointers = header.get(..header.len().checked_sub(ECK_BYTES)?)?.chunks_exact(BLKPTR_BYTES);
+    let pieces = pointers.filter_map(|bytes| Blkptr::parse(bytes, bp.endian()).ok());
+    Some(pieces.filter(|piece| !piece.is_hole()).collect())
 }
 
 /// The header's own checksum: sha256 seeded with address and physical birth of the pointer. Where the gang holds
 /// encrypted data the stored words are folded as those of any block with a MAC.
-fn header_matches(bp: &Blkptr, header: &[u8; HEADER_BYTES]) -> bool {
+fn header_matches(bp: &Blkptr, header: &[u8]) -> bool {
     let Some(dva) = bp.dva(0) else { return false };
     let verifier = [u64::from(dva.vdev), dva.offset_bytes, bp.physical_birth_txg().0, 0];
     let protected = bp.is_protected() && bp.object_type() != ObjectType::OBJSET;

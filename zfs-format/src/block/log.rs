@@ -22,17 +22,18 @@ impl BlockReader<'_> {
         let Some(psize) = bounded(bp.psize_bytes()).ok().filter(|_| bp.check().is_ok()) else { return false };
         work.payload.resize(psize, 0);
         for (_, dva) in bp.dvas() {
-            // A log block that had to be a gang is read by way of its header, whose copies are judged there.
             if !dva.is_gang && self.fetch(bp, &dva, &mut work.payload, &mut |block| log_matches(bp, block)) {
                 work.plain.extend_from_slice(&work.payload);
                 return true;
             }
         }
+        // A log block that had to be a gang: its pieces are judged by sums of their own, the whole by that of the log.
         bp.is_gang() && self.read_gang_log(bp, work)
     }
 
     fn read_gang_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
-        if self.read_gang_payload(bp, &mut work.payload) && log_matches(bp, &work.payload) {
+        let _ = self.examine_gang(bp, work, false, &mut |_, _, _| {});
+        if log_matches(bp, &work.payload) {
             work.plain.extend_from_slice(&work.payload);
             return true;
         }

@@ -138,6 +138,21 @@ pub struct Verification {
     pub plain: Result<(), ReadError>,
 }
 
+impl CopyRead {
+    /// A copy that no device gave.
+    fn missing(copy: usize, dva: Dva) -> Self {
+        Self {
+            role: Role::Copy,
+            length_bytes: 0,
+            copy,
+            dva,
+            leaf: None,
+            device_offset_bytes: None,
+            state: CopyState::Missing,
+        }
+    }
+}
+
 /// Sees each part of a copy whose bytes are wrong: the part, its bytes, and the right ones where they are known.
 pub type OnBad<'a> = &'a mut dyn FnMut(&CopyRead, &[u8], Option<&[u8]>);
 
@@ -253,12 +268,20 @@ impl<'a> BlockReader<'a> {
                 Verification::without_copies(zeros.map(|size| work.plain.resize(size, 0)))
             }
             BlkptrKind::Embedded { .. } => Verification::without_copies(read_embedded(bp, work)),
-            BlkptrKind::Regular | BlkptrKind::Gang => self.examine_copies(bp, work, all, on_bad),
+            BlkptrKind::Regular => {
+                let verification = self.examine_copies(bp, work, all, on_bad);
+                decoded(bp, work, verification)
+            }
+            BlkptrKind::Gang => {
+                let verification = self.examine_gang(bp, work, all, on_bad);
+                decoded(bp, work, verification)
+            }
         }
     }
 
+    /// Looks at the copies of a block that is no gang. The first good one is then in [`Work`]'s payload.
     fn examine_copies(&self, bp: &Blkptr, work: &mut Work, all: bool, on_bad: OnBad<'_>) -> Verification {
-        let psize = match bounded(bp.psize_bytes()) {
+        let psize = match bp.check().and_then(|()| bounded(bp.psize_bytes())) {
             Ok(psize) => psize,
             Err(error) => return Verification::without_copies(Err(ReadError::Pointer(error))),
         };
@@ -268,9 +291,7 @@ impl<'a> BlockReader<'a> {
             if found && !all {
                 break;
             }
-            // What a gang's address leads to is its header.
-            let size = if dva.is_gang { gang::HEADER_BYTES as u64 } else { bp.psize_bytes() };
-            match self.tree.placement(&dva, size, bp.physical_birth_txg()) {
+            match self.tree.placement(&dva, bp.psize_bytes(), bp.physical_birth_txg()) {
                 Placement::Sides(places) => {
                     for place in places {
                         if found && !all {
@@ -279,7 +300,10 @@ impl<'a> BlockReader<'a> {
                         // The first good copy stays in `payload`; later ones are read beside it.
                         let buffer = if found { &mut work.spare } else { &mut work.payload };
                         buffer.resize(psize, 0);
-                        let read = self.read_copy(bp, copy, dva, place, buffer);
+                        let mut read = self.read_side(copy, dva, place, buffer);
+                        if read.state.is_good() {
+                            read.state = judge(bp, buffer);
+                        }
                         match &read.state {
                             CopyState::Good => found = true,
                             CopyState::BadChecksum => on_bad(&read, buffer, None),
@@ -291,55 +315,27 @@ impl<'a> BlockReader<'a> {
                 Placement::Stripes { children, stripes } => {
                     let buffer = if found { &mut work.spare } else { &mut work.payload };
                     buffer.resize(psize, 0);
-                    let read = if dva.is_gang {
-                        self.read_gang_stripes(bp, children, &stripes, buffer)
-                    } else {
-                        self.read_stripes(children, &stripes, buffer, &mut |payload| judge(bp, payload).is_good())
-                    };
+                    let read =
+                        self.read_stripes(children, &stripes, buffer, &mut |payload| judge(bp, payload).is_good());
                     found |= read.is_good;
                     push_cells(copy, dva, read, &mut copies, on_bad);
                 }
             }
         }
-        let plain = if !found {
-            Err(ReadError::NoGoodCopy { copies: copies.clone() })
-        } else if needs_key(bp) {
-            Err(ReadError::NoKey)
-        } else {
-            decode(bp, &work.payload, &mut work.plain, &mut work.decompressor)
-                .map_err(|source| ReadError::Undecodable { source })
-        };
-        if plain.is_err() {
-            work.plain.clear();
-        }
+        let plain = if found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
         Verification { copies, is_lost: !found, plain }
     }
 
-    fn read_copy(&self, bp: &Blkptr, copy: usize, dva: Dva, place: Place, payload: &mut [u8]) -> CopyRead {
-        let mut read = CopyRead {
-            role: Role::Copy,
-            length_bytes: payload.len() as u64,
-            copy,
-            dva,
-            leaf: None,
-            device_offset_bytes: None,
-            state: CopyState::Missing,
-        };
+    /// Reads one side of a mirror. `Good` means only that the bytes came.
+    fn read_side(&self, copy: usize, dva: Dva, place: Place, buffer: &mut [u8]) -> CopyRead {
+        let mut read = CopyRead { length_bytes: buffer.len() as u64, ..CopyRead::missing(copy, dva) };
         match place {
             Place::MissingVdev => {}
             Place::OutOfRange => read.state = CopyState::OutOfRange,
             Place::Unsupported(what) => read.state = CopyState::Unsupported(what),
             Place::Leaf { leaf, device_offset_bytes } => {
-                read.leaf = Some(leaf);
-                read.device_offset_bytes = Some(device_offset_bytes);
-                read.state = if dva.is_gang {
-                    self.read_gang(bp, leaf, device_offset_bytes, payload)
-                } else {
-                    self.read_leaf(leaf, device_offset_bytes, payload)
-                };
-                if read.state.is_good() {
-                    read.state = judge(bp, payload);
-                }
+                (read.leaf, read.device_offset_bytes) = (Some(leaf), Some(device_offset_bytes));
+                read.state = self.read_leaf(leaf, device_offset_bytes, buffer);
             }
         }
         read
@@ -371,6 +367,22 @@ impl<'a> BlockReader<'a> {
     }
 }
 
+/// Decodes what was found.
+fn decoded(bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Verification {
+    if verification.plain.is_ok() {
+        verification.plain = if needs_key(bp) {
+            Err(ReadError::NoKey)
+        } else {
+            decode(bp, &work.payload, &mut work.plain, &mut work.decompressor)
+                .map_err(|source| ReadError::Undecodable { source })
+        };
+    }
+    if verification.plain.is_err() {
+        work.plain.clear();
+    }
+    verification
+}
+
 /// Lists the cells of one address. Where the content is lost, no cell can be told to be the bad one: then one more entry
 /// stands for the address as a whole.
 fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>, on_bad: OnBad<'_>) {
@@ -394,13 +406,9 @@ fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>
     }
     if !is_good {
         copies.push(CopyRead {
-            role: Role::Copy,
             length_bytes: dva.asize_bytes,
-            copy,
-            dva,
-            leaf: None,
-            device_offset_bytes: None,
             state: CopyState::BadChecksum,
+            ..CopyRead::missing(copy, dva)
         });
     }
 }
