@@ -10,7 +10,7 @@ use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Summary, Totals, Ver
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use zfs_format::pool::Assembly;
-use zfs_format::vdev::VdevTree;
+use zfs_format::vdev::{Layout, TopVdev, VdevTree};
 
 /// What the counters know of blocks that were not checked.
 pub(super) fn gather_not_checked(
@@ -20,40 +20,52 @@ pub(super) fn gather_not_checked(
     progress: &Progress,
     not_checked: &mut Vec<NotChecked>,
 ) {
-    let mut add = |reason, what: String, blocks: u64, bytes: Option<u64>| {
-        if blocks > 0 {
-            not_checked.push(NotChecked { reason, what, blocks: Some(blocks), bytes });
-        }
-    };
+    use NotCheckedReason::{BadParent, Cancelled, MissingMember, NoKey, Unsupported};
+    let mut add = |reason, what: String, blocks, bytes| not_checked.push(NotChecked { reason, what, blocks, bytes });
     for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
         let (copies, bytes) = (counted.missing_copies.load(Relaxed), counted.missing_bytes.load(Relaxed));
-        add(NotCheckedReason::MissingMember, format!("copies on {}", leaf.name), copies, Some(bytes));
+        if copies > 0 {
+            add(MissingMember, format!("copies on {}", leaf.name), Some(copies), Some(bytes));
+        }
     }
     let hidden = counters.hidden_blocks.load(Relaxed);
-    add(NotCheckedReason::BadParent, "blocks below lost indirect blocks".into(), hidden, None);
+    if hidden > 0 {
+        add(BadParent, "blocks below lost indirect blocks".into(), Some(hidden), None);
+    }
     let objects = counters.hidden_objects.load(Relaxed);
     if objects > 0 {
-        let what = format!("{objects} objects, with all their blocks, whose descriptions are lost");
-        not_checked.push(NotChecked { reason: NotCheckedReason::BadParent, what, blocks: None, bytes: None });
+        add(BadParent, format!("{objects} objects, with all their blocks, whose descriptions are lost"), None, None);
     }
-    let mut add = |reason, what: String, blocks: u64, bytes: Option<u64>| {
-        if blocks > 0 {
-            not_checked.push(NotChecked { reason, what, blocks: Some(blocks), bytes });
-        }
-    };
     let (blocks, bytes) = (counters.unsupported_blocks.load(Relaxed), counters.unsupported_bytes.load(Relaxed));
-    let what = "blocks on vdevs, or with checksums, that this version cannot read";
-    add(NotCheckedReason::Unsupported, what.into(), blocks, Some(bytes));
+    if blocks > 0 {
+        let what = "blocks on vdevs, or with checksums, that this version cannot read";
+        add(Unsupported, what.into(), Some(blocks), Some(bytes));
+    }
+    let unread = tree.tops.iter().flatten().map(second_devices).sum::<usize>();
+    if unread > 0 {
+        let what = format!("{unread} second devices of members of raidz that are being replaced or spared");
+        add(Unsupported, what, None, None);
+    }
     let encrypted = counters.encrypted_blocks.load(Relaxed);
-    add(NotCheckedReason::NoKey, "content of encrypted blocks (their checksums were verified)".into(), encrypted, None);
+    if encrypted > 0 {
+        let what = "content of encrypted blocks (their checksums were verified)";
+        add(NoKey, what.into(), Some(encrypted), None);
+    }
     if !options.decode {
-        add(NotCheckedReason::Option, "whether blocks decode (--no-decode)".into(), 1, None);
+        add(NotCheckedReason::Option, "whether blocks decode (--no-decode)".into(), None, None);
     }
     if progress.is_cancelled() {
         let reading = progress.read();
         let left = reading.known_bytes - reading.done_bytes;
-        let what = "what was left when the run was cancelled".into();
-        not_checked.push(NotChecked { reason: NotCheckedReason::Cancelled, what, blocks: None, bytes: Some(left) });
+        add(Cancelled, "what was left when the run was cancelled".into(), None, Some(left));
+    }
+}
+
+/// Devices beside the first of each member of a raidz: only one of them is read.
+fn second_devices(top: &TopVdev) -> usize {
+    match &top.layout {
+        Layout::Raidz { children, .. } => children.iter().map(|leaves| leaves.len().saturating_sub(1)).sum(),
+        _ => 0,
     }
 }
 
