@@ -10,7 +10,7 @@ use zfs_format::codec::compress::{Decompressor, ZstdHeader};
 use zfs_format::endian::OnDisk;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
-use zfs_format::vdev::{Layout, Leaf, LeafId, TopVdev, VdevTree};
+use zfs_format::vdev::{Layout, Leaf, LeafId, TopVdev, TxgRanges, VdevTree};
 use zfs_format::{Endian, Guid};
 
 /// Fast and plain forms of every checksum agree.
@@ -41,7 +41,14 @@ pub fn decompress(data: &[u8]) {
 /// One disk without a label, whose space for blocks holds these bytes.
 fn disk(pieces: BTreeMap<u64, Vec<u8>>) -> VdevTree {
     let medium = medium("disk", Pieces { size_bytes: 8 << 20, pieces });
-    let leaf = Leaf { guid: Guid(1), name: "disk".into(), node: 0, opened_as: None, medium: Some(medium.bytes) };
+    let leaf = Leaf {
+        guid: Guid(1),
+        name: "disk".into(),
+        node: 0,
+        opened_as: None,
+        medium: Some(medium.bytes),
+        missing_txgs: TxgRanges::default(),
+    };
     let top = TopVdev {
         node: 0,
         ashift: 9,

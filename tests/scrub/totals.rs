@@ -15,7 +15,6 @@ const REFUSED: &[(&str, &str)] = &[("public/v999", "version 999 is not supported
 const DRAID: &str = "dRAID is not read";
 const DEDUP: &str = "dedup and block cloning are not counted";
 const DESTROYED: &str = "datasets waiting to be destroyed are not walked";
-const STALE: &str = "stale copies that a DTL declares count as bad";
 
 /// Pools whose answer is not right yet, and why. They may be called clean only when nothing but a saving is not counted.
 const NOT_YET: &[(&str, &str)] = &[
@@ -30,9 +29,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("draid2-spare-active-one-missing", DRAID),
     ("draid2-two-spares-active-two-missing", DRAID),
     ("encryption", DEDUP),
-    ("mirror-one-side-stale", STALE),
-    ("mirror-spare-in-use", STALE),
-    ("raidz1-replacing-in-progress", STALE),
     ("public/bptree_obj-zol-0.6.2", DESTROYED),
 ];
 

@@ -13,6 +13,7 @@ pub(crate) struct LeafCounted {
     pub(crate) read_errors: u64,
     pub(crate) checksum_errors: u64,
     pub(crate) bytes_read: u64,
+    pub(crate) stale_copies: u64,
 }
 
 /// What was counted on devices and top-level vdevs (read errors, checksum errors).
@@ -140,7 +141,7 @@ fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
                 device: leaf.and_then(|leaf| leaf.opened_as.clone()),
                 read_errors: numbers.read_errors,
                 checksum_errors: numbers.checksum_errors,
-                stale_copies: 0,
+                stale_copies: numbers.stale_copies,
                 bytes_read: numbers.bytes_read + children.iter().map(|child| child.bytes_read).sum::<u64>(),
                 children,
             },

@@ -80,8 +80,10 @@ impl<'a> View<'a> {
         match self.outcome.summary.verdict {
             Verdict::Damaged => (Paint::Bad, "DAMAGED"),
             Verdict::Degraded => (Paint::Warn, "DEGRADED"),
-            Verdict::Clean | Verdict::Incomplete if !self.missing.is_empty() => (Paint::Warn, "DEGRADED"),
-            Verdict::Clean | Verdict::Incomplete => (Paint::Good, "ONLINE"),
+            Verdict::Clean | Verdict::Incomplete => match config::root_state(&self.outcome.vdevs) {
+                "ONLINE" => (Paint::Good, "ONLINE"),
+                _ => (Paint::Warn, "DEGRADED"),
+            },
         }
     }
 }

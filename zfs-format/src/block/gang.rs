@@ -90,6 +90,7 @@ impl BlockReader<'_> {
                                 None => read.state = CopyState::BadChecksum,
                             }
                         }
+                        self.excuse(bp, &mut read);
                         if matches!(read.state, CopyState::BadChecksum) {
                             on_bad(&read, &header, None);
                         }
@@ -98,7 +99,7 @@ impl BlockReader<'_> {
                 }
                 Placement::Stripes { children, stripes } => {
                     let mut found = None;
-                    let read = self.read_stripes(children, &stripes, &mut header, &mut |bytes| {
+                    let read = self.read_stripes(bp, children, &stripes, &mut header, &mut |bytes| {
                         found = pointers(bp, bytes);
                         found.is_some()
                     });

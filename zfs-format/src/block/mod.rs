@@ -28,6 +28,8 @@ pub enum CopyState {
     Failed(MediaError),
     /// The device was not given.
     Missing,
+    /// The bytes are not those of the block, on a device that is known to be out of date for its txg.
+    Stale,
     /// The address lies outside the device or names no vdev.
     OutOfRange,
     /// The vdev type or the checksum algorithm is one this version cannot read.
@@ -43,10 +45,10 @@ impl CopyState {
         matches!(self, Self::Good)
     }
 
-    /// True when the copy was not judged: its device is absent, or this version cannot read it.
+    /// True when the copy says nothing about damage: its device is absent or out of date, or this version cannot read it.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Missing | Self::Unsupported(_))
+        matches!(self, Self::Missing | Self::Stale | Self::Unsupported(_))
     }
 }
 
@@ -304,6 +306,7 @@ impl<'a> BlockReader<'a> {
                         if read.state.is_good() {
                             read.state = judge(bp, buffer);
                         }
+                        self.excuse(bp, &mut read);
                         match &read.state {
                             CopyState::Good => found = true,
                             CopyState::BadChecksum => on_bad(&read, buffer, None),
@@ -316,7 +319,7 @@ impl<'a> BlockReader<'a> {
                     let buffer = if found { &mut work.spare } else { &mut work.payload };
                     buffer.resize(psize, 0);
                     let read =
-                        self.read_stripes(children, &stripes, buffer, &mut |payload| judge(bp, payload).is_good());
+                        self.read_stripes(bp, children, &stripes, buffer, &mut |payload| judge(bp, payload).is_good());
                     found |= read.is_good;
                     push_cells(copy, dva, read, &mut copies, on_bad);
                 }
@@ -324,6 +327,14 @@ impl<'a> BlockReader<'a> {
         }
         let plain = if found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
         Verification { copies, is_lost: !found, plain }
+    }
+
+    /// A wrong copy on a device that is known to be out of date for the block's txg is no damage.
+    fn excuse(&self, bp: &Blkptr, read: &mut CopyRead) {
+        let is_wrong = matches!(read.state, CopyState::BadChecksum | CopyState::OutOfRange | CopyState::BadGang(_));
+        if is_wrong && read.leaf.is_some_and(|leaf| self.tree.is_stale(leaf, bp.physical_birth_txg())) {
+            read.state = CopyState::Stale;
+        }
     }
 
     /// Reads one side of a mirror. `Good` means only that the bytes came.
@@ -350,7 +361,9 @@ impl<'a> BlockReader<'a> {
                 }
                 _ => false,
             }),
-            Placement::Stripes { children, stripes } => self.read_stripes(children, &stripes, buffer, matches).is_good,
+            Placement::Stripes { children, stripes } => {
+                self.read_stripes(bp, children, &stripes, buffer, matches).is_good
+            }
         }
     }
 
@@ -388,21 +401,24 @@ fn decoded(bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Veri
 fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>, on_bad: OnBad<'_>) {
     let RaidzRead { is_good, cells, right } = read;
     for (index, cell) in cells.into_iter().enumerate() {
-        let CellRead { leaf, device_offset_bytes, is_parity, state, bytes, .. } = cell;
+        let CellRead { leaf, device_offset_bytes, is_parity, state, bytes, siblings, .. } = cell;
         let right = right.get(index).map(Vec::as_slice);
-        let part = CopyRead {
-            role: if is_parity { Role::Parity } else { Role::Data },
-            length_bytes: right.map_or(bytes.len(), <[u8]>::len) as u64,
-            copy,
-            dva,
-            leaf,
-            device_offset_bytes: Some(device_offset_bytes),
-            state,
-        };
-        if matches!(part.state, CopyState::BadChecksum) {
-            on_bad(&part, &bytes, right);
+        let first = (leaf, state, bytes);
+        let others = siblings.into_iter().map(|(leaf, state, bytes)| (Some(leaf), state, bytes));
+        for (leaf, state, bytes) in std::iter::once(first).chain(others) {
+            let part = CopyRead {
+                role: if is_parity { Role::Parity } else { Role::Data },
+                length_bytes: right.map_or(bytes.len(), <[u8]>::len) as u64,
+                leaf,
+                device_offset_bytes: Some(device_offset_bytes),
+                state,
+                ..CopyRead::missing(copy, dva)
+            };
+            if matches!(part.state, CopyState::BadChecksum) {
+                on_bad(&part, &bytes, right);
+            }
+            copies.push(part);
         }
-        copies.push(part);
     }
     if !is_good {
         copies.push(CopyRead {

@@ -6,7 +6,7 @@
 
 use super::{BlockReader, CopyState};
 use crate::codec::parity;
-use crate::media::MediaError;
+use crate::ondisk::blkptr::Blkptr;
 use crate::vdev::LeafId;
 use crate::vdev::stripe::{Cell, Stripe};
 
@@ -23,6 +23,8 @@ pub(super) struct CellRead {
     pub(super) state: CopyState,
     /// What the device returned; empty when it returned nothing.
     pub(super) bytes: Vec<u8>,
+    /// Other devices of the same child, where one is being replaced or spared: device, answer, bytes.
+    pub(super) siblings: Vec<(LeafId, CopyState, Vec<u8>)>,
 }
 
 /// A block on raidz, read and judged.
@@ -40,6 +42,7 @@ impl BlockReader<'_> {
     /// Reads a block from its stripes into `payload`, rebuilding what is bad. `matches` says whether a content is right.
     pub(super) fn read_stripes(
         &self,
+        bp: &Blkptr,
         children: &[Vec<LeafId>],
         stripes: &[Stripe],
         payload: &mut [u8],
@@ -49,7 +52,8 @@ impl BlockReader<'_> {
             let parity = stripe.parity.iter().map(|cell| (cell, true));
             parity.chain(stripe.data.iter().map(|cell| (cell, false)))
         });
-        let cells: Vec<CellRead> = cells.map(|(cell, is_parity)| self.read_cell(children, cell, is_parity)).collect();
+        let cells: Vec<CellRead> =
+            cells.map(|(cell, is_parity)| self.read_cell(bp, children, cell, is_parity)).collect();
         let mut read = RaidzRead { is_good: false, cells, right: Vec::new() };
         let unreadable = read.unreadable();
         let parity = stripes.first().map_or(0, |stripe| stripe.parity.len());
@@ -71,6 +75,7 @@ impl BlockReader<'_> {
                 fill(payload, stripes, &data);
                 if matches(payload) {
                     read.conclude(stripes, data);
+                    self.excuse_cells(bp, &mut read);
                     return read;
                 }
             }
@@ -78,36 +83,59 @@ impl BlockReader<'_> {
         read
     }
 
-    /// Reads one cell from the first leaf of its child that returns it.
-    fn read_cell(&self, children: &[Vec<LeafId>], cell: &Cell, is_parity: bool) -> CellRead {
-        let device_offset_bytes = cell.device_offset_bytes;
+    /// Reads one cell from all devices of its child. The first that answers, and is not known to be out of date, is the
+    /// one the equations use.
+    fn read_cell(&self, bp: &Blkptr, children: &[Vec<LeafId>], cell: &Cell, is_parity: bool) -> CellRead {
         let leaves = children.get(cell.child).map(Vec::as_slice).unwrap_or_default();
         let mut read = CellRead {
             child: cell.child,
             leaf: leaves.first().copied(),
-            device_offset_bytes,
+            device_offset_bytes: cell.device_offset_bytes,
             is_parity,
             state: CopyState::Missing,
             bytes: Vec::new(),
+            siblings: Vec::new(),
         };
         if cell.length_bytes == 0 {
             read.state = CopyState::Good;
             return read;
         }
-        for &leaf in leaves {
-            let Some(medium) = self.tree.leaf(leaf).and_then(|leaf| leaf.medium.as_ref()) else { continue };
-            let mut bytes = vec![0; cell.length_bytes];
-            (read.leaf, read.state) = match medium.read_at(&mut bytes, device_offset_bytes) {
-                Ok(()) => (Some(leaf), CopyState::Good),
-                Err(MediaError::OutOfRange { .. }) => (Some(leaf), CopyState::OutOfRange),
-                Err(error) => (Some(leaf), CopyState::Failed(error)),
-            };
-            if read.state.is_good() {
-                read.bytes = bytes;
-                break;
+        let mut answers: Vec<(LeafId, CopyState, Vec<u8>)> = leaves
+            .iter()
+            .map(|&leaf| {
+                let mut bytes = vec![0; cell.length_bytes];
+                let state = self.read_leaf(leaf, cell.device_offset_bytes, &mut bytes);
+                let bytes = if state.is_good() { bytes } else { Vec::new() };
+                (leaf, state, bytes)
+            })
+            .collect();
+        let birth = bp.physical_birth_txg();
+        let rank = |(leaf, state, _): &(LeafId, CopyState, Vec<u8>)| {
+            (!state.is_good(), matches!(state, CopyState::Missing), self.tree.is_stale(*leaf, birth))
+        };
+        if let Some(best) = (0..answers.len()).min_by_key(|&index| answers.get(index).map(rank)) {
+            let (leaf, state, bytes) = answers.remove(best);
+            (read.leaf, read.state, read.bytes) = (Some(leaf), state, bytes);
+        }
+        read.siblings = answers;
+        read
+    }
+
+    /// What is wrong on devices that are known to be out of date for the block's txg is no damage.
+    fn excuse_cells(&self, bp: &Blkptr, read: &mut RaidzRead) {
+        let birth = bp.physical_birth_txg();
+        let excuse = |leaf: Option<LeafId>, state: &mut CopyState| {
+            let is_wrong = matches!(state, CopyState::BadChecksum | CopyState::OutOfRange);
+            if is_wrong && leaf.is_some_and(|leaf| self.tree.is_stale(leaf, birth)) {
+                *state = CopyState::Stale;
+            }
+        };
+        for cell in &mut read.cells {
+            excuse(cell.leaf, &mut cell.state);
+            for (leaf, state, _) in &mut cell.siblings {
+                excuse(Some(*leaf), state);
             }
         }
-        read
     }
 }
 
@@ -170,6 +198,11 @@ impl RaidzRead {
         for (cell, right) in self.cells.iter_mut().zip(&right) {
             if cell.state.is_good() && cell.bytes != *right {
                 cell.state = CopyState::BadChecksum;
+            }
+            for (_, state, bytes) in &mut cell.siblings {
+                if state.is_good() && bytes != right {
+                    *state = CopyState::BadChecksum;
+                }
             }
         }
         self.right = right;

@@ -7,8 +7,8 @@ use crate::ondisk::blkptr::Blkptr;
 use crate::ondisk::bpobj::BpobjHeader;
 use crate::ondisk::dnode::indirect_blkptrs;
 use crate::ondisk::nvlist::NvList;
-use crate::ondisk::space_map::SpaceMapHeader;
-use crate::vdev::VdevTree;
+use crate::ondisk::space_map::{SpaceMapAction, SpaceMapEntry, SpaceMapHeader, entries};
+use crate::vdev::{TxgRanges, VdevTree};
 use crate::{Endian, FormatError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -19,6 +19,8 @@ pub(super) const DIRECTORY_OBJECT: u64 = 1;
 const NVLIST_BYTES_MAX: u64 = 64 << 20;
 /// Space maps in all; OpenZFS aims at 200 for a top-level vdev and stops at 131,072.
 const METASLABS_MAX: u64 = 1 << 20;
+/// More than any dirty time log has: they are condensed to a few ranges.
+const DTL_BYTES_MAX: u64 = 16 << 20;
 /// Lists below one bpobj.
 const SUBOBJS_MAX: usize = 1 << 20;
 
@@ -125,6 +127,33 @@ impl<'a> Mos<'a> {
             }
         }
         sum
+    }
+
+    /// The txgs that a dirty time log lists: a space map whose offsets are txgs.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when the object cannot be read or is no space map.
+    ///
+    /// Source: OpenZFS module/zfs/vdev.c, `vdev_dtl_load`.
+    pub fn txg_ranges(&mut self, object: u64, work: &mut Work) -> Result<TxgRanges, ObjectError> {
+        let format = |source| ObjectError::Format { object, source };
+        let mut reader = self.objset.object(object, work)?;
+        let header = SpaceMapHeader::parse(&reader.dnode.bonus, reader.dnode.endian).map_err(format)?;
+        let mut ranges = TxgRanges::default();
+        let mut left = header.length_bytes.min(DTL_BYTES_MAX);
+        for blkid in 0.. {
+            let length = usize::try_from(left.min(reader.block_bytes())).unwrap_or(0);
+            let Some(endian) = (if left == 0 { None } else { reader.read_block(blkid, work)? }) else { break };
+            left -= length as u64;
+            for entry in entries(work.plain().get(..length).unwrap_or_default(), endian) {
+                let SpaceMapEntry::Range(range) = entry.map_err(format)? else { continue };
+                match range.action {
+                    SpaceMapAction::Alloc => ranges.add(range.offset_units, range.run_units),
+                    SpaceMapAction::Free => ranges.remove(range.offset_units, range.run_units),
+                }
+            }
+        }
+        Ok(ranges)
     }
 
     /// How many entries a list of work to be done has: those of a ZAP, or of a bptree (end minus begin).

@@ -5,7 +5,7 @@
 pub mod stripe;
 mod tree;
 
-pub use tree::{BuildError, Layout, Leaf, LeafId, Node, TopVdev, VdevTree};
+pub use tree::{BuildError, Layout, Leaf, LeafId, Node, TopVdev, TxgRanges, VdevTree};
 
 use crate::Txg;
 use crate::ondisk::blkptr::Dva;

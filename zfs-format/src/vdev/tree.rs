@@ -25,6 +25,41 @@ pub struct Leaf {
     pub opened_as: Option<String>,
     /// Its bytes; `None` when it was not given.
     pub medium: Option<Arc<dyn ReadAt>>,
+    /// Txgs of which it is known not to hold everything (its DTL): it was away, or is being filled.
+    pub missing_txgs: TxgRanges,
+}
+
+/// Ranges of txgs, as a dirty time log lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TxgRanges {
+    /// First txg, and the one after the last; in any order.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl TxgRanges {
+    /// Adds `count` txgs from `first` on.
+    pub fn add(&mut self, first: u64, count: u64) {
+        self.ranges.push((first, first.saturating_add(count)));
+    }
+
+    /// Takes `count` txgs from `first` on out.
+    pub fn remove(&mut self, first: u64, count: u64) {
+        let end = first.saturating_add(count);
+        let kept = |&(from, to): &(u64, u64)| [(from, to.min(first)), (from.max(end), to)];
+        self.ranges = self.ranges.iter().flat_map(kept).filter(|(from, to)| from < to).collect();
+    }
+
+    /// Whether a txg is in one of the ranges.
+    #[must_use]
+    pub fn contains(&self, txg: Txg) -> bool {
+        self.ranges.iter().any(|&(from, to)| (from..to).contains(&txg.0))
+    }
+
+    /// Whether there is no range at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
 }
 
 /// How a top-level vdev lays out a block.
@@ -87,6 +122,8 @@ pub struct Node {
     pub phys_path: Option<String>,
     /// Parity columns.
     pub parity: Option<u64>,
+    /// Object in the MOS that lists the txgs it is missing.
+    pub dtl_object: Option<u64>,
     /// The configuration says it was taken offline.
     pub is_offline: bool,
     /// The configuration says it is faulted.
@@ -218,6 +255,7 @@ impl VdevTree {
             devid: text("devid"),
             phys_path: text("phys_path"),
             parity,
+            dtl_object: config.u64("DTL").filter(|&object| object != 0),
             is_offline: flag("offline"),
             is_faulted: flag("faulted"),
             is_removed: flag("removed"),
@@ -229,7 +267,14 @@ impl VdevTree {
         if let Some(described) = self.nodes.get_mut(node) {
             described.leaf = Some(id);
             let (guid, name) = (described.guid, described.name());
-            self.leaves.push(Leaf { guid, name, node, opened_as: None, medium: None });
+            self.leaves.push(Leaf {
+                guid,
+                name,
+                node,
+                opened_as: None,
+                medium: None,
+                missing_txgs: TxgRanges::default(),
+            });
         }
     }
 
@@ -291,6 +336,12 @@ impl VdevTree {
         self.leaves.get(id.0)
     }
 
+    /// Whether a leaf is known not to hold what was written in `birth`.
+    #[must_use]
+    pub fn is_stale(&self, id: LeafId, birth: Txg) -> bool {
+        self.leaf(id).is_some_and(|leaf| leaf.missing_txgs.contains(birth))
+    }
+
     /// Gives a medium to the leaf with this guid. False when the tree has no such leaf.
     pub fn attach(&mut self, guid: Guid, opened_as: &str, medium: &Arc<dyn ReadAt>) -> bool {
         let mut found = false;
@@ -306,5 +357,24 @@ impl VdevTree {
     #[must_use]
     pub fn guid_sum(&self, pool_guid: Guid) -> u64 {
         self.nodes.iter().fold(pool_guid.0, |sum, node| sum.wrapping_add(node.guid.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn txgs_that_were_taken_out_are_no_longer_missing() {
+        let mut missing = TxgRanges::default();
+        assert!(missing.is_empty());
+        missing.add(10, 10);
+        missing.add(30, 1);
+        missing.remove(12, 3);
+        let held: Vec<u64> = (8..32).filter(|&txg| !missing.contains(Txg(txg))).collect();
+        let expected: Vec<u64> = (8..10).chain(12..15).chain(20..30).chain(31..32).collect();
+        assert_eq!(held, expected);
+        missing.remove(0, u64::MAX);
+        assert!(missing.is_empty());
     }
 }

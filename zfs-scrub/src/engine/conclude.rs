@@ -4,13 +4,13 @@ use super::counters::Counters;
 use super::files::files;
 use super::patterns;
 use crate::facts;
-use crate::finding::{Kind, Severity, SinkContents};
+use crate::finding::{Finding, Kind, Place, Severity, SinkContents};
 use crate::options::{Options, Progress};
 use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Summary, Totals, Verdict, exit};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use zfs_format::pool::Assembly;
-use zfs_format::vdev::{Layout, TopVdev, VdevTree};
+use zfs_format::vdev::VdevTree;
 
 /// What the counters know of blocks that were not checked.
 pub(super) fn gather_not_checked(
@@ -41,11 +41,6 @@ pub(super) fn gather_not_checked(
         let what = "blocks on vdevs, or with checksums, that this version cannot read";
         add(Unsupported, what.into(), Some(blocks), Some(bytes));
     }
-    let unread = tree.tops.iter().flatten().map(second_devices).sum::<usize>();
-    if unread > 0 {
-        let what = format!("{unread} second devices of members of raidz that are being replaced or spared");
-        add(Unsupported, what, None, None);
-    }
     let encrypted = counters.encrypted_blocks.load(Relaxed);
     if encrypted > 0 {
         let what = "content of encrypted blocks (their checksums were verified)";
@@ -61,11 +56,15 @@ pub(super) fn gather_not_checked(
     }
 }
 
-/// Devices beside the first of each member of a raidz: only one of them is read.
-fn second_devices(top: &TopVdev) -> usize {
-    match &top.layout {
-        Layout::Raidz { children, .. } => children.iter().map(|leaves| leaves.len().saturating_sub(1)).sum(),
-        _ => 0,
+/// A note for each device that is out of date, as the pool knows.
+fn tell_stale(counters: &Counters, tree: &VdevTree, contents: &mut SinkContents) {
+    for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
+        let stale = counted.stale_copies.load(Relaxed);
+        if stale > 0 {
+            let place = Place { device: Some(leaf.name.clone()), ..Place::default() };
+            let message = format!("{stale} copies are out of date, all within the txgs its DTL lists");
+            contents.findings.push(Finding::new(Kind::MemberStale, place, message));
+        }
     }
 }
 
@@ -94,6 +93,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         cancelled,
         duration,
     } = conclusion;
+    tell_stale(counters, &assembly.tree, &mut contents);
     contents.sort();
     not_checked.sort_by(|a, b| (a.reason, &a.what).cmp(&(b.reason, &b.what)));
     let files = files(&contents.findings);
@@ -164,6 +164,7 @@ fn counters_of(counters: &Counters) -> facts::Counted {
                 read_errors: leaf.read_errors.load(Relaxed),
                 checksum_errors: leaf.checksum_errors.load(Relaxed),
                 bytes_read: leaf.bytes_read.load(Relaxed),
+                stale_copies: leaf.stale_copies.load(Relaxed),
             })
             .collect(),
         tops: counters

@@ -13,6 +13,8 @@ pub(super) struct LeafCounters {
     pub(super) read_errors: AtomicU64,
     pub(super) checksum_errors: AtomicU64,
     pub(super) bytes_read: AtomicU64,
+    /// Copies that are out of date, as its DTL says.
+    pub(super) stale_copies: AtomicU64,
     /// Copies on this device that were not looked at because it was not given.
     pub(super) missing_copies: AtomicU64,
     pub(super) missing_bytes: AtomicU64,
@@ -87,6 +89,13 @@ impl Counters {
         self.bytes_read.fetch_add(bytes, Relaxed);
         if let Some(leaf) = self.leaves.get(leaf.0) {
             leaf.bytes_read.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    /// A copy on a device is out of date, as its DTL says.
+    pub(super) fn add_stale(&self, leaf: LeafId) {
+        if let Some(leaf) = self.leaves.get(leaf.0) {
+            leaf.stale_copies.fetch_add(1, Relaxed);
         }
     }
 

@@ -40,6 +40,10 @@ impl Shared<'_> {
                 CopyState::Good | CopyState::BadChecksum | CopyState::BadGang(_) => {
                     self.counters.add_verified(leaf, part.role, part.length_bytes);
                 }
+                CopyState::Stale => {
+                    self.counters.add_verified(leaf, part.role, part.length_bytes);
+                    self.counters.add_stale(leaf);
+                }
                 CopyState::Missing => self.counters.add_missing(leaf, 1, part.length_bytes),
                 _ => {}
             }
@@ -60,6 +64,10 @@ impl Shared<'_> {
         let (verification, observed) = self.look(bp, work);
         if suspect.decodes_here {
             self.count_decoded(bp, &verification);
+        }
+        let is_suspect = |copy: &&CopyRead| (copy.copy, copy.leaf) == (suspect.copy, Some(suspect.leaf));
+        if verification.copies.iter().find(is_suspect).is_some_and(|copy| matches!(copy.state, CopyState::Stale)) {
+            self.counters.add_stale(suspect.leaf);
         }
         let is_bad = |copy: &&CopyRead| !copy.state.is_good() && !copy.state.is_unknown();
         let reporter = match verification.copies.iter().find(is_bad) {
@@ -162,6 +170,7 @@ impl Shared<'_> {
                     CopyState::BadChecksum | CopyState::BadGang(_) => CopyResult::Checksum,
                     CopyState::Failed(_) => CopyResult::ReadError,
                     CopyState::Missing => CopyResult::Missing,
+                    CopyState::Stale => CopyResult::Stale,
                     CopyState::OutOfRange => CopyResult::OutOfRange,
                     CopyState::Unsupported(_) => CopyResult::Unsupported,
                 },

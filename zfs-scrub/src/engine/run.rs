@@ -96,6 +96,7 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
         let place = Place { objset: Some(0), ..Place::default() };
         sink.push(Finding::new(Kind::ConfigIncomplete, place, format!("the pool's configuration: {error}")));
     }
+    load_dtls(assembly, &root, sink, &mut work);
     if let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work) {
         // Damage to these ZAPs is found by the walk.
         prepared.features = mos.features(&mut work).unwrap_or_default();
@@ -108,6 +109,28 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
         Ok(prepared)
     } else {
         Err(AssemblyError::UnsupportedFeatures { name: assembly.name.clone(), features: unknown })
+    }
+}
+
+/// Reads which txgs each device is missing. Without a DTL that can be read a device is held to everything.
+fn load_dtls(assembly: &mut Assembly, root: &Blkptr, sink: &Sink, work: &mut Work) {
+    let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), root, work) else { return };
+    let mut found = Vec::new();
+    for (index, leaf) in assembly.tree.leaves.iter().enumerate() {
+        let Some(object) = assembly.tree.nodes.get(leaf.node).and_then(|node| node.dtl_object) else { continue };
+        match mos.txg_ranges(object, work) {
+            Ok(ranges) => found.push((index, ranges)),
+            Err(error) => {
+                let place = Place { device: Some(leaf.name.clone()), ..Place::default() };
+                let message = format!("what it is missing cannot be read: {error}; it is held to everything");
+                sink.push(Finding::new(Kind::ConfigIncomplete, place, message));
+            }
+        }
+    }
+    for (index, ranges) in found {
+        if let Some(leaf) = assembly.tree.leaves.get_mut(index) {
+            leaf.missing_txgs = ranges;
+        }
     }
 }
 

@@ -89,6 +89,11 @@ catalogue! {
         meaning: "The labels of a given device name this pool, but the pool's configuration does not list the device. It is not used.",
         causes: "A disk that was detached, replaced or removed from the pool, or one whose addition was interrupted.",
         advice: "Nothing, unless the device should be a member: then an older state of the pool may still list it.";
+    /// A device is out of date, and the pool knows.
+    MemberStale = "ZC0110", Note, "device out of date",
+        meaning: "The pool records that this device was away, or is still being filled, for some transaction groups (its dirty time log). Copies from those are out of date there, as expected; they are not damage, and not redundancy either.",
+        causes: "A device that was offline or faulted while the pool was written, or a resilver or a replacement that has not finished.",
+        advice: "Bring the device online in the pool and let it resilver.";
     /// The newest uberblock cannot be used.
     RootLost = "ZC0201", Damaged, "the newest state cannot be read",
         meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",
