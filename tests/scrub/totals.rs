@@ -13,6 +13,7 @@ const NOT_CLEAN: &[(&str, Verdict)] = &[("public/broken-mirror", Verdict::Degrad
 const REFUSED: &[(&str, &str)] = &[("public/v999", "version 999 is not supported")];
 
 const DRAID: &str = "dRAID is not read";
+const REMOVED: &str = "copies on removed devices are not read";
 const DEDUP: &str = "dedup and block cloning are not counted";
 const DESTROYED: &str = "datasets waiting to be destroyed are not walked";
 
@@ -28,6 +29,8 @@ const NOT_YET: &[(&str, &str)] = &[
     ("draid1-2d-6c-1s", DRAID),
     ("draid2-spare-active-one-missing", DRAID),
     ("draid2-two-spares-active-two-missing", DRAID),
+    ("device-removal-mirror", REMOVED),
+    ("device-removal-twice", REMOVED),
     ("encryption", DEDUP),
     ("public/bptree_obj-zol-0.6.2", DESTROYED),
 ];

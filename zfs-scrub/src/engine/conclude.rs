@@ -36,9 +36,9 @@ pub(super) fn gather_not_checked(
     if objects > 0 {
         add(BadParent, format!("{objects} objects, with all their blocks, whose descriptions are lost"), None, None);
     }
-    let (blocks, bytes) = (counters.unsupported_blocks.load(Relaxed), counters.unsupported_bytes.load(Relaxed));
+    let (blocks, bytes) = (counters.unsupported_copies.load(Relaxed), counters.unsupported_bytes.load(Relaxed));
     if blocks > 0 {
-        let what = "blocks on vdevs, or with checksums, that this version cannot read";
+        let what = "copies on vdevs, or with checksums, that this version cannot read";
         add(Unsupported, what.into(), Some(blocks), Some(bytes));
     }
     let encrypted = counters.encrypted_blocks.load(Relaxed);

@@ -42,8 +42,8 @@ pub(super) struct Counters {
     pub(super) hidden_blocks: AtomicU64,
     /// Objects whose dnodes are lost, by the fill counts of the blocks that held them.
     pub(super) hidden_objects: AtomicU64,
-    /// Blocks that this version cannot judge, and their bytes.
-    pub(super) unsupported_blocks: AtomicU64,
+    /// Copies that this version cannot judge, and their bytes.
+    pub(super) unsupported_copies: AtomicU64,
     pub(super) unsupported_bytes: AtomicU64,
     /// Blocks with a checksum that verifies nothing.
     pub(super) unprotected_blocks: AtomicU64,
@@ -64,7 +64,7 @@ impl Counters {
             lost_blocks: AtomicU64::new(0),
             hidden_blocks: AtomicU64::new(0),
             hidden_objects: AtomicU64::new(0),
-            unsupported_blocks: AtomicU64::new(0),
+            unsupported_copies: AtomicU64::new(0),
             unsupported_bytes: AtomicU64::new(0),
             unprotected_blocks: AtomicU64::new(0),
             encrypted_blocks: AtomicU64::new(0),
@@ -90,6 +90,12 @@ impl Counters {
         if let Some(leaf) = self.leaves.get(leaf.0) {
             leaf.bytes_read.fetch_add(bytes, Relaxed);
         }
+    }
+
+    /// A copy lies on a vdev, or has a checksum, that this version cannot read.
+    pub(super) fn add_unsupported(&self, bytes: u64) {
+        self.unsupported_copies.fetch_add(1, Relaxed);
+        self.unsupported_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// A copy on a device is out of date, as its DTL says.

@@ -35,6 +35,9 @@ impl Shared<'_> {
     pub(super) fn check_block(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> bool {
         let (verification, observed) = self.look(bp, work);
         for part in &verification.copies {
+            if matches!(part.state, CopyState::Unsupported(_)) {
+                self.counters.add_unsupported(part.dva.asize_bytes);
+            }
             let Some(leaf) = part.leaf else { continue };
             match part.state {
                 CopyState::Good | CopyState::BadChecksum | CopyState::BadGang(_) => {
@@ -66,8 +69,10 @@ impl Shared<'_> {
             self.count_decoded(bp, &verification);
         }
         let is_suspect = |copy: &&CopyRead| (copy.copy, copy.leaf) == (suspect.copy, Some(suspect.leaf));
-        if verification.copies.iter().find(is_suspect).is_some_and(|copy| matches!(copy.state, CopyState::Stale)) {
-            self.counters.add_stale(suspect.leaf);
+        match verification.copies.iter().find(is_suspect).map(|copy| (&copy.state, copy.dva.asize_bytes)) {
+            Some((CopyState::Stale, _)) => self.counters.add_stale(suspect.leaf),
+            Some((CopyState::Unsupported(_), bytes)) => self.counters.add_unsupported(bytes),
+            _ => {}
         }
         let is_bad = |copy: &&CopyRead| !copy.state.is_good() && !copy.state.is_unknown();
         let reporter = match verification.copies.iter().find(is_bad) {
@@ -103,27 +108,28 @@ impl Shared<'_> {
     fn report(&self, bp: &Blkptr, bookmark: Bookmark, verification: &Verification, observed: &[Observed]) {
         let copies = &verification.copies;
         let bad: Vec<&CopyRead> = copies.iter().filter(|c| !c.state.is_good() && !c.state.is_unknown()).collect();
-        let is_lost = verification.is_lost;
-        if is_lost && copies.iter().any(|copy| matches!(copy.state, CopyState::Unsupported(_))) && bad.is_empty() {
-            self.counters.unsupported_blocks.fetch_add(1, Relaxed);
-            self.counters.unsupported_bytes.fetch_add(bp.asize_bytes(), Relaxed);
-            return;
-        }
+        // A copy that this version cannot read may be a good one.
+        let is_unsure = copies.iter().any(|copy| matches!(copy.state, CopyState::Unsupported(_)));
+        let is_lost = verification.is_lost && !is_unsure;
+        let hides = bookmark.level != 0 || bookmark.object == 0;
+        let hidden_blocks = if verification.plain.is_ok() || !hides { 0 } else { bp.fill_count() };
+        self.counters.add_hidden(bookmark, hidden_blocks);
         let error = verification.plain.as_ref().err();
         let (kind, message) = match error {
             Some(ReadError::Pointer(error)) => (Kind::PointerInvalid, error.to_string()),
             Some(ReadError::Undecodable { source }) => (Kind::BlockUndecodable, source.to_string()),
             _ if bad.is_empty() && !is_lost => return,
-            _ => (kind_of(&bad), message(bp, copies, is_lost)),
+            _ => (kind_of(&bad), message(bp, copies, is_lost, is_unsure)),
         };
-        let is_whole = !is_lost && matches!(error, None | Some(ReadError::NoKey | ReadError::Redacted));
+        let is_whole = match error {
+            None | Some(ReadError::NoKey | ReadError::Redacted) => true,
+            Some(ReadError::NoGoodCopy { .. }) => is_unsure,
+            Some(_) => false,
+        };
         self.count_errors(&bad, is_lost);
         let counter = if is_whole { &self.counters.degraded_blocks } else { &self.counters.lost_blocks };
         counter.fetch_add(1, Relaxed);
         self.progress.add_bad_block();
-        let hides = bookmark.level != 0 || bookmark.object == 0;
-        let hidden_blocks = if is_whole || !hides { 0 } else { bp.fill_count() };
-        self.counters.add_hidden(bookmark, hidden_blocks);
         self.sink.push(Finding {
             severity: if is_whole { Severity::Degraded } else { Severity::Damaged },
             copies: self.evidence(copies, observed, error),
@@ -181,7 +187,7 @@ impl Shared<'_> {
 }
 
 /// One sentence: how many copies, or columns of raidz, are bad, and what that means.
-fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool) -> String {
+fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool, is_unsure: bool) -> String {
     let reason = copies.iter().find_map(|copy| match &copy.state {
         CopyState::Failed(error) => Some(error.to_string()),
         CopyState::BadGang(why) => Some(why.clone()),
@@ -194,6 +200,7 @@ fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool) -> String {
     let total = parts.len();
     let what = match (is_striped, is_lost) {
         (false, true) => format!("{bad} of {total} copies bad, no good copy"),
+        (false, false) if is_unsure => format!("{bad} of {total} copies bad or not to be read by this version"),
         (false, false) => format!("{bad} of {total} copies bad, other copies are good"),
         (true, true) => format!("it cannot be rebuilt from its {total} columns"),
         (true, false) => format!("{bad} of {total} columns bad, the content was read or rebuilt"),
