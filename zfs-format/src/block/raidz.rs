@@ -55,6 +55,10 @@ impl BlockReader<'_> {
         let cells: Vec<CellRead> =
             cells.map(|(cell, is_parity)| self.read_cell(bp, children, cell, is_parity)).collect();
         let mut read = RaidzRead { is_good: false, cells, right: Vec::new() };
+        if read.is_as_stored(stripes, payload, matches) {
+            read.is_good = true;
+            return read;
+        }
         let unreadable = read.unreadable();
         let parity = stripes.first().map_or(0, |stripe| stripe.parity.len());
         let mut devices: Vec<usize> = read.cells.iter().map(|cell| cell.child).collect();
@@ -149,6 +153,37 @@ impl RaidzRead {
         children
     }
 
+    /// The usual case, without copies of anything: all cells were read, the data is right as it is, and so is every
+    /// parity cell. False when any of that is not so; then nothing is decided.
+    fn is_as_stored(&self, stripes: &[Stripe], payload: &mut [u8], matches: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        if self.cells.iter().any(|cell| !cell.state.is_good() || !cell.siblings.is_empty()) {
+            return false;
+        }
+        let mut first = 0;
+        let mut parity = Vec::new();
+        let mut is_right = true;
+        for stripe in stripes {
+            let parity_end = first + stripe.parity.len();
+            let end = parity_end + stripe.data.len();
+            let (Some(parity_cells), Some(data_cells)) =
+                (self.cells.get(first..parity_end), self.cells.get(parity_end..end))
+            else {
+                return false;
+            };
+            first = end;
+            let columns: Vec<&[u8]> = data_cells.iter().map(|cell| cell.bytes.as_slice()).collect();
+            for (row, cell) in parity_cells.iter().enumerate() {
+                parity.resize(cell.bytes.len(), 0);
+                parity::generate(row, &columns, &mut parity);
+                is_right &= parity == cell.bytes;
+            }
+            for (cell, bytes) in stripe.data.iter().zip(columns) {
+                put(payload, cell.block_offset, bytes);
+            }
+        }
+        is_right && matches(payload)
+    }
+
     /// The data cells of all stripes, those of the children in `left_out` computed from parity. `None` when a stripe
     /// has too little of it.
     fn assemble(&self, stripes: &[Stripe], left_out: &[usize]) -> Option<Vec<Vec<u8>>> {
@@ -210,13 +245,19 @@ impl RaidzRead {
     }
 }
 
-/// Puts data cells where they belong in the block. The block may end inside its last sector.
+/// Puts data cells where they belong in the block.
 fn fill(payload: &mut [u8], stripes: &[Stripe], data: &[Vec<u8>]) {
     for (cell, bytes) in stripes.iter().flat_map(|stripe| &stripe.data).zip(data) {
-        let target = payload.get_mut(cell.block_offset..).unwrap_or_default();
-        for (target, byte) in target.iter_mut().zip(bytes) {
-            *target = *byte;
-        }
+        put(payload, cell.block_offset, bytes);
+    }
+}
+
+/// Puts bytes at an offset of the block, which may end inside its last sector.
+fn put(payload: &mut [u8], offset: usize, bytes: &[u8]) {
+    let target = payload.get_mut(offset..).unwrap_or_default();
+    let length = target.len().min(bytes.len());
+    if let (Some(target), Some(bytes)) = (target.get_mut(..length), bytes.get(..length)) {
+        target.copy_from_slice(bytes);
     }
 }
 
