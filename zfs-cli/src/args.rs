@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Walk every block of a pool, verify every copy, and report what is damaged.
+    /// Walk every block of a pool, verify every copy and every parity column, and report what is damaged.
     Scrub(ScrubArgs),
     /// Tell what pool this is: name, state, host, txg, features, devices.
     Info(InfoArgs),
