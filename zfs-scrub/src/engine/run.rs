@@ -6,7 +6,7 @@ use super::intent_log;
 use super::judge::Shared;
 use super::names::name_findings;
 use super::queue::Queue;
-use super::verify::{SharedBatch, worker};
+use super::verify::{SharedBatch, Turns, worker};
 use super::walk::{Feed, FoundDataset, Walk};
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress};
@@ -160,11 +160,13 @@ impl Feed for ToWorkers<'_> {
 
 /// The walk on this thread, the workers on theirs.
 fn walk_pool(root: &Blkptr, txg: Txg, shared: Shared<'_>) -> Walked {
+    let turns = Turns::new(shared.options.memory_bytes);
+    let turns = &turns;
     std::thread::scope(|scope| {
         let workers = (0..shared.options.threads.max(1))
             .map(|_| {
                 let (sender, receiver) = sync_channel(0);
-                scope.spawn(move || worker(shared, &receiver));
+                scope.spawn(move || worker(shared, turns, &receiver));
                 sender
             })
             .collect();

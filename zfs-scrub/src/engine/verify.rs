@@ -2,9 +2,9 @@
 
 use super::judge::{Shared, Suspect};
 use super::queue::{Batch, Extent, Queued, Target, Task};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use zfs_format::block::{Work, needs_key, payload_matches};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::CompressKind;
@@ -30,20 +30,70 @@ struct Buffers {
     work: Work,
 }
 
+/// Tasks above this size take turns, and their buffers are given back: with blocks of 16 MiB on many threads the
+/// buffers would otherwise outgrow the budget.
+const SMALL_BYTES_MAX: u64 = 2 << 20;
+
+/// How many large tasks may run at once.
+#[derive(Debug)]
+pub(super) struct Turns {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Turns {
+    /// Turns for half of the memory, each for the buffers of one block of 16 MiB: as read, twice as payload, decoded.
+    pub(super) fn new(memory_bytes: u64) -> Self {
+        let turns = usize::try_from(memory_bytes / 2 / (64 << 20)).unwrap_or(usize::MAX).max(1);
+        Self { free: Mutex::new(turns), freed: Condvar::new() }
+    }
+
+    /// Runs `task` when it is its turn.
+    fn take(&self, task: impl FnOnce()) {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        drop(free);
+        task();
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.freed.notify_one();
+    }
+}
+
+/// The most bytes one buffer of a task holds.
+fn size_of_task(batch: &Batch, task: &Task) -> u64 {
+    let size = |block: u32| batch.blocks.get(block as usize).map_or(0, |b| b.bp.psize_bytes().max(b.bp.lsize_bytes()));
+    match task {
+        Task::Irregular(block) => size(*block),
+        Task::Extent(extent) => {
+            let targets = batch.targets.get(extent.first..extent.end).unwrap_or_default();
+            targets.iter().map(|target| size(target.block)).fold(extent.length_bytes, u64::max)
+        }
+    }
+}
+
 /// Verifies batches until the walk hangs up.
-pub(super) fn worker(shared: Shared<'_>, batches: &Receiver<Arc<SharedBatch>>) {
+pub(super) fn worker(shared: Shared<'_>, turns: &Turns, batches: &Receiver<Arc<SharedBatch>>) {
     let mut buffers = Buffers::default();
     while let Ok(batch) = batches.recv() {
         loop {
             let task = batch.batch.tasks.get(batch.next.fetch_add(1, Relaxed));
             let Some(task) = task.filter(|_| !shared.progress.is_cancelled()) else { break };
-            match *task {
-                Task::Extent(extent) => verify_extent(&shared, &batch.batch, extent, &mut buffers),
-                Task::Irregular(block) => {
-                    if let Some(Queued { bp, bookmark }) = batch.batch.blocks.get(block as usize) {
-                        shared.check_block(bp, *bookmark, &mut buffers.work);
-                    }
-                }
+            if size_of_task(&batch.batch, task) <= SMALL_BYTES_MAX {
+                run(&shared, &batch.batch, task, &mut buffers);
+            } else {
+                turns.take(|| run(&shared, &batch.batch, task, &mut Buffers::default()));
+            }
+        }
+    }
+}
+
+fn run(shared: &Shared<'_>, batch: &Batch, task: &Task, buffers: &mut Buffers) {
+    match *task {
+        Task::Extent(extent) => verify_extent(shared, batch, extent, buffers),
+        Task::Irregular(block) => {
+            if let Some(Queued { bp, bookmark }) = batch.blocks.get(block as usize) {
+                shared.check_block(bp, *bookmark, &mut buffers.work);
             }
         }
     }
