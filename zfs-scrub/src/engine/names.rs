@@ -16,10 +16,12 @@ use zfs_format::ondisk::dnode::DNODE_SLOT_BYTES;
 use zfs_format::ondisk::objset::OsType;
 
 /// Lookups of one block in one dataset, in all; beyond this only the dataset the walk came through is named.
-const LOOKUPS_MAX: usize = 1_000_000;
+const LOOKUPS_MAX: usize = 200_000;
 
 /// Names kept of the files that one lost block hides.
 const HIDDEN_PATHS_MAX: usize = 1000;
+/// The same over all findings.
+const HIDDEN_PATHS_IN_ALL_MAX: usize = 50_000;
 
 /// What a dataset knows of one damaged object.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +53,19 @@ pub(super) fn name_findings(findings: &mut [Finding], blocks: BlockReader<'_>, m
         }
     }
     let mut lookups = 0_usize;
+    let mut hidden_left = HIDDEN_PATHS_IN_ALL_MAX;
     for (owner, indices) in by_owner {
         let mut family = map.descendants(owner);
         lookups = lookups.saturating_add(family.len().saturating_mul(indices.len()));
         if lookups > LOOKUPS_MAX {
             family.retain(|dataset| dataset.object == owner);
+            for &index in &indices {
+                if let Some(finding) = findings.get_mut(index) {
+                    finding.message.push_str("; other places that share the block were not looked for: too many");
+                }
+            }
         }
-        name_family(findings, &indices, owner, &family, blocks, work);
+        name_family(findings, &indices, owner, &family, blocks, work, &mut hidden_left);
     }
 }
 
@@ -68,6 +76,7 @@ fn name_family(
     family: &[&Dataset],
     blocks: BlockReader<'_>,
     work: &mut Work,
+    hidden_left: &mut usize,
 ) {
     let mut holders: BTreeMap<usize, Vec<Holder<'_>>> = BTreeMap::new();
     let mut names: BTreeMap<(u64, u64), ObjectNames> = BTreeMap::new();
@@ -101,25 +110,38 @@ fn name_family(
         fill_place(&mut finding.place, &holders, &names);
         let hides_dnodes = finding.place.object == Some(0) && finding.severity == Severity::Damaged;
         if let Some(holder) = holders.first().filter(|_| hides_dnodes) {
-            finding.hidden_paths = hidden_paths(holder.dataset, &finding.place, blocks, work);
+            let (paths, is_cut) = hidden_paths(holder.dataset, &finding.place, blocks, work, *hidden_left);
+            *hidden_left -= paths.len();
+            finding.hidden_paths = paths;
+            if is_cut {
+                finding.message.push_str("; more files are lost with it than are listed");
+            }
         }
     }
 }
 
 /// Files whose dnodes lie in, or below, a lost block of the array of dnodes: directories still name them.
-fn hidden_paths(dataset: &Dataset, place: &Place, blocks: BlockReader<'_>, work: &mut Work) -> Vec<String> {
-    let (Some(Ok(level)), Some(block)) = (place.level.map(u8::try_from), place.block) else { return Vec::new() };
-    let Ok(objset) = ObjsetReader::open(blocks, &dataset.dsl.bp, work) else { return Vec::new() };
+/// At most `left` of them; the second answer tells that there are more.
+fn hidden_paths(
+    dataset: &Dataset,
+    place: &Place,
+    blocks: BlockReader<'_>,
+    work: &mut Work,
+    left: usize,
+) -> (Vec<String>, bool) {
+    let nothing = (Vec::new(), false);
+    let (Some(Ok(level)), Some(block)) = (place.level.map(u8::try_from), place.block) else { return nothing };
+    let Ok(objset) = ObjsetReader::open(blocks, &dataset.dsl.bp, work) else { return nothing };
     let meta = &objset.objset.meta_dnode;
     let per_block = u64::from(meta.data_block_bytes) / DNODE_SLOT_BYTES as u64;
     let span = meta.level_span(level).saturating_mul(per_block);
     let first = block.saturating_mul(span);
     let range = first..first.saturating_add(span);
-    let Ok(mut file_system) = FileSystem::open(objset, work) else { return Vec::new() };
-    let search = file_system.search_names(&|object| range.contains(&object), HIDDEN_PATHS_MAX, work);
+    let Ok(mut file_system) = FileSystem::open(objset, work) else { return nothing };
+    let search = file_system.search_names(&|object| range.contains(&object), HIDDEN_PATHS_MAX.min(left), work);
     let mut paths: Vec<String> = search.paths.into_values().flatten().collect();
     paths.sort();
-    paths
+    (paths, search.is_cut)
 }
 
 /// Live data sets first, that of the owner's own chain at the very front; then snapshots, the newest first.
