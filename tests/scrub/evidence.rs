@@ -4,7 +4,8 @@
 use crate::support::{damaged_media, ensure, for_all, image, options, scrub};
 use fixtures::{Case, Op, cases, images_dir};
 use std::collections::BTreeSet;
-use zfs_scrub::finding::{CopyEvidence, CopyResult, Observed};
+use zfs_scrub::finding::{CopyEvidence, CopyResult, Kind, Observed};
+use zfs_scrub::outcome::exit;
 use zfs_scrub::{Finding, Outcome};
 
 fn case(name: &str) -> Case {
@@ -139,4 +140,19 @@ fn no_copy_is_called_bad_that_was_not_touched() {
     cases.retain(|case| case.ops.iter().all(is_in_place) && case.openzfs.imported);
     assert!(cases.len() > 15);
     for_all(&cases, check_ranges);
+}
+
+/// With more members missing than parity makes up for, blocks are missing; nothing shows that any is corrupt.
+#[test]
+fn columns_that_are_not_there_are_not_called_corrupt() {
+    let mut case = case("raidz1-3disk-1-missing");
+    case.ops.push(Op::Remove { device: "z.1".into() });
+    let outcome = run(&case);
+    assert_eq!(outcome.summary.exit_status, exit::DAMAGED | exit::INCOMPLETE);
+    let kinds: BTreeSet<Kind> = outcome.findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, BTreeSet::from([Kind::MemberMissing, Kind::RootLost, Kind::BlockMissing]));
+    let raidz = &outcome.vdevs[0];
+    assert!(std::iter::once(raidz).chain(&raidz.children).all(|vdev| vdev.checksum_errors + vdev.read_errors == 0));
+    let copies = outcome.findings.iter().flat_map(|finding| &finding.copies);
+    assert!(copies.into_iter().all(|copy| copy.result == CopyResult::Missing));
 }

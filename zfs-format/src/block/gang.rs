@@ -42,7 +42,7 @@ impl BlockReader<'_> {
             let is_too_long = !at.is_gang() && at.psize_bytes() > (psize - payload.len()) as u64;
             if depth > DEPTH_MAX || pieces > PIECES_MAX || is_too_long {
                 let why = "gangs nested too deeply, or pieces larger than the block";
-                copies.push(whole(bp, CopyState::BadGang(why.into())));
+                copies.push(whole(bp, CopyState::Broken(why.into())));
                 is_whole = false;
                 break;
             }
@@ -63,7 +63,7 @@ impl BlockReader<'_> {
         }
         if is_whole && (payload.len() != psize || !judge(bp, &payload).is_good()) {
             let why = format!("the pieces, {} bytes, do not make the block of {psize}", payload.len());
-            copies.push(whole(bp, CopyState::BadGang(why)));
+            copies.push(whole(bp, CopyState::Broken(why)));
             is_whole = false;
         }
         work.payload = payload;

@@ -34,8 +34,8 @@ pub enum CopyState {
     OutOfRange,
     /// The vdev type or the checksum algorithm is one this version cannot read.
     Unsupported(String),
-    /// A gang header or a gang's child is bad.
-    BadGang(String),
+    /// The copy cannot be put together from its parts; says why.
+    Broken(String),
 }
 
 impl CopyState {
@@ -331,7 +331,7 @@ impl<'a> BlockReader<'a> {
 
     /// A wrong copy on a device that is known to be out of date for the block's txg is no damage.
     fn excuse(&self, bp: &Blkptr, read: &mut CopyRead) {
-        let is_wrong = matches!(read.state, CopyState::BadChecksum | CopyState::OutOfRange | CopyState::BadGang(_));
+        let is_wrong = matches!(read.state, CopyState::BadChecksum | CopyState::OutOfRange | CopyState::Broken(_));
         if is_wrong && read.leaf.is_some_and(|leaf| self.tree.is_stale(leaf, bp.physical_birth_txg())) {
             read.state = CopyState::Stale;
         }
@@ -396,19 +396,22 @@ fn decoded(bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Veri
     verification
 }
 
-/// Lists the cells of one address. Where the content is lost, no cell can be told to be the bad one: then one more entry
-/// stands for the address as a whole.
+/// Lists the cells of one address. Where the content is lost, cells that were read are neither good nor bad, as far as
+/// can be told: then one entry stands for the address as a whole, beside the cells that could not be read.
 fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>, on_bad: OnBad<'_>) {
-    let RaidzRead { is_good, cells, right } = read;
+    let RaidzRead { is_good, failure, cells, right } = read;
     for (index, cell) in cells.into_iter().enumerate() {
-        let CellRead { leaf, device_offset_bytes, is_parity, state, bytes, siblings, .. } = cell;
+        let CellRead { leaf, device_offset_bytes, length_bytes, is_parity, state, bytes, siblings, .. } = cell;
         let right = right.get(index).map(Vec::as_slice);
         let first = (leaf, state, bytes);
         let others = siblings.into_iter().map(|(leaf, state, bytes)| (Some(leaf), state, bytes));
         for (leaf, state, bytes) in std::iter::once(first).chain(others) {
+            if !is_good && state.is_good() {
+                continue;
+            }
             let part = CopyRead {
                 role: if is_parity { Role::Parity } else { Role::Data },
-                length_bytes: right.map_or(bytes.len(), <[u8]>::len) as u64,
+                length_bytes: length_bytes as u64,
                 leaf,
                 device_offset_bytes: Some(device_offset_bytes),
                 state,
@@ -421,11 +424,7 @@ fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>
         }
     }
     if !is_good {
-        copies.push(CopyRead {
-            length_bytes: dva.asize_bytes,
-            state: CopyState::BadChecksum,
-            ..CopyRead::missing(copy, dva)
-        });
+        copies.push(CopyRead { length_bytes: dva.asize_bytes, state: failure, ..CopyRead::missing(copy, dva) });
     }
 }
 

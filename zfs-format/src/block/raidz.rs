@@ -12,6 +12,8 @@ use crate::vdev::stripe::{Cell, Stripe};
 
 /// Sets of suspects tried for one block: enough for three of eighty devices.
 const ATTEMPTS_MAX: usize = 100_000;
+/// Bytes put together for one block, over all sets: bounds the time that one large lost block can take.
+const ATTEMPTED_BYTES_MAX: usize = 4 << 30;
 
 /// One cell as it was read.
 #[derive(Clone, Debug)]
@@ -19,6 +21,7 @@ pub(super) struct CellRead {
     pub(super) child: usize,
     pub(super) leaf: Option<LeafId>,
     pub(super) device_offset_bytes: u64,
+    pub(super) length_bytes: usize,
     pub(super) is_parity: bool,
     pub(super) state: CopyState,
     /// What the device returned; empty when it returned nothing.
@@ -28,10 +31,12 @@ pub(super) struct CellRead {
 }
 
 /// A block on raidz, read and judged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct RaidzRead {
     /// The content could be read or rebuilt.
     pub(super) is_good: bool,
+    /// What is to be said of the block as a whole when it could not.
+    pub(super) failure: CopyState,
     /// All cells: parity before data, stripe after stripe.
     pub(super) cells: Vec<CellRead>,
     /// Right content of the cells, when known; as long as `cells`.
@@ -54,7 +59,7 @@ impl BlockReader<'_> {
         });
         let cells: Vec<CellRead> =
             cells.map(|(cell, is_parity)| self.read_cell(bp, children, cell, is_parity)).collect();
-        let mut read = RaidzRead { is_good: false, cells, right: Vec::new() };
+        let mut read = RaidzRead { is_good: false, failure: CopyState::BadChecksum, cells, right: Vec::new() };
         if read.is_as_stored(stripes, payload, matches) {
             read.is_good = true;
             return read;
@@ -65,12 +70,19 @@ impl BlockReader<'_> {
         devices.sort_unstable();
         devices.dedup();
         devices.retain(|device| !unreadable.contains(device));
+        if unreadable.len() > parity {
+            read.failure = read.why_unreadable(parity);
+            return read;
+        }
+        let attempts_max = (ATTEMPTED_BYTES_MAX / payload.len().max(1)).min(ATTEMPTS_MAX);
         let mut attempts = 0;
-        for count in 0..=parity.saturating_sub(unreadable.len().min(parity)) {
+        for count in 0..=parity - unreadable.len() {
             let mut suspects = Subsets::new(devices.len(), count);
             while let Some(chosen) = suspects.next_set() {
                 attempts += 1;
-                if attempts > ATTEMPTS_MAX {
+                if attempts > attempts_max {
+                    let why = format!("{attempts_max} combinations of devices were tried, not all there are");
+                    read.failure = CopyState::Broken(why);
                     return read;
                 }
                 let mut left_out = unreadable.clone();
@@ -95,6 +107,7 @@ impl BlockReader<'_> {
             child: cell.child,
             leaf: leaves.first().copied(),
             device_offset_bytes: cell.device_offset_bytes,
+            length_bytes: cell.length_bytes,
             is_parity,
             state: CopyState::Missing,
             bytes: Vec::new(),
@@ -151,6 +164,20 @@ impl RaidzRead {
         children.sort_unstable();
         children.dedup();
         children
+    }
+
+    /// Why more cells cannot be read than `parity` makes up for. Devices that are not there explain it by themselves when
+    /// they are too many; otherwise it is a device that failed.
+    fn why_unreadable(&self, parity: usize) -> CopyState {
+        let is_missing = |cell: &&CellRead| matches!(cell.state, CopyState::Missing);
+        let mut missing: Vec<usize> = self.cells.iter().filter(is_missing).map(|cell| cell.child).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        let failed = self.cells.iter().find(|cell| !cell.state.is_good() && !is_missing(cell));
+        match failed {
+            Some(cell) if missing.len() <= parity => cell.state.clone(),
+            _ => CopyState::Missing,
+        }
     }
 
     /// The usual case, without copies of anything: all cells were read, the data is right as it is, and so is every

@@ -40,7 +40,7 @@ impl Shared<'_> {
             }
             let Some(leaf) = part.leaf else { continue };
             match part.state {
-                CopyState::Good | CopyState::BadChecksum | CopyState::BadGang(_) => {
+                CopyState::Good | CopyState::BadChecksum | CopyState::Broken(_) => {
                     self.counters.add_verified(leaf, part.role, part.length_bytes);
                 }
                 CopyState::Stale => {
@@ -173,7 +173,7 @@ impl Shared<'_> {
                 result: match &copy.state {
                     CopyState::Good if undecodable => CopyResult::Undecodable,
                     CopyState::Good => CopyResult::Ok,
-                    CopyState::BadChecksum | CopyState::BadGang(_) => CopyResult::Checksum,
+                    CopyState::BadChecksum | CopyState::Broken(_) => CopyResult::Checksum,
                     CopyState::Failed(_) => CopyResult::ReadError,
                     CopyState::Missing => CopyResult::Missing,
                     CopyState::Stale => CopyResult::Stale,
@@ -190,7 +190,7 @@ impl Shared<'_> {
 fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool, is_unsure: bool) -> String {
     let reason = copies.iter().find_map(|copy| match &copy.state {
         CopyState::Failed(error) => Some(error.to_string()),
-        CopyState::BadGang(why) => Some(why.clone()),
+        CopyState::Broken(why) => Some(why.clone()),
         _ => None,
     });
     let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -202,7 +202,10 @@ fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool, is_unsure: bool) -> 
         (false, true) => format!("{bad} of {total} copies bad, no good copy"),
         (false, false) if is_unsure => format!("{bad} of {total} copies bad or not to be read by this version"),
         (false, false) => format!("{bad} of {total} copies bad, other copies are good"),
-        (true, true) => format!("it cannot be rebuilt from its {total} columns"),
+        (true, true) if copies.iter().any(|copy| matches!(copy.state, CopyState::Missing)) => {
+            "too many of its columns are missing to rebuild it".to_owned()
+        }
+        (true, true) => "it cannot be rebuilt from its columns".to_owned(),
         (true, false) => format!("{bad} of {total} columns bad, the content was read or rebuilt"),
     };
     format!("{what}; {} {} bytes{reason}", bp.checksum_kind(), bp.psize_bytes())
@@ -210,7 +213,7 @@ fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool, is_unsure: bool) -> 
 
 fn kind_of(bad: &[&CopyRead]) -> Kind {
     let has = |wanted: fn(&CopyState) -> bool| bad.iter().any(|copy| wanted(&copy.state));
-    if has(|state| matches!(state, CopyState::BadChecksum | CopyState::BadGang(_))) {
+    if has(|state| matches!(state, CopyState::BadChecksum | CopyState::Broken(_))) {
         Kind::BlockChecksum
     } else if has(|state| matches!(state, CopyState::Failed(_))) {
         Kind::BlockReadError
