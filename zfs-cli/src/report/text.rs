@@ -301,17 +301,18 @@ fn damaged(view: &View<'_>) -> String {
 fn next(page: &mut Page, view: &View<'_>) {
     let outcome = view.outcome;
     let mut hints = Vec::new();
-    if view.root_lost.is_some() {
+    // What lies on members that were not given is not known to be lost.
+    if !view.missing.is_empty() {
+        hints.push("give the missing members, too, or the directory they lie in".to_owned());
+    } else if view.root_lost.is_some() {
         hints.push(
             "copy the devices before you try anything; an older state may be whole: `zpool import -Fn`".to_owned(),
         );
     }
-    if !view.missing.is_empty() {
-        hints.push("give the missing members, too, or the directory they lie in".to_owned());
-    }
     let pool = name(&outcome.pool.name);
     if outcome.summary.damaged_files > 0 {
-        hints.push("restore the damaged files from a backup".to_owned());
+        let when = if view.missing.is_empty() { "" } else { "what stays damaged with all members: " };
+        hints.push(format!("{when}restore the damaged files from a backup"));
     } else if outcome.summary.degraded_blocks > 0 && view.missing.is_empty() && !view.has(exit::DAMAGED) {
         hints.push(format!("find out what made the copies bad, then import the pool and run `zpool scrub {pool}`"));
     }
