@@ -45,6 +45,7 @@ fn disk(pieces: BTreeMap<u64, Vec<u8>>) -> VdevTree {
         guid: Guid(1),
         name: "disk".into(),
         node: 0,
+        top: 0,
         opened_as: None,
         medium: Some(medium.bytes),
         missing_txgs: TxgRanges::default(),
@@ -55,9 +56,10 @@ fn disk(pieces: BTreeMap<u64, Vec<u8>>) -> VdevTree {
         asize_bytes: 0,
         is_log: false,
         metaslab_array: 0,
+        copies: 1,
         layout: Layout::Copies(vec![LeafId(0)]),
     };
-    VdevTree { tops: vec![Some(top)], nodes: Vec::new(), leaves: vec![leaf] }
+    VdevTree { tops: vec![Some(top)], nodes: Vec::new(), leaves: vec![leaf], spares: Vec::new() }
 }
 
 /// Puts the right words into an area that ends in an embedded checksum.

@@ -189,7 +189,28 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// Devices of which at least ten copies are bad, and one in ten.
+    fn bad_devices(&self, injuries: &Injuries) -> BTreeSet<String> {
+        let mut counted = vec![(0, 0); self.pool.devices.len()];
+        for index in (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries)) {
+            for (_, span, result) in self.copies(index, injuries) {
+                let (copies, bad) = &mut counted[span.device];
+                *copies += 1;
+                *bad += u64::from(result != CopyResult::Ok);
+            }
+        }
+        let named = self.pool.devices.iter().zip(counted);
+        named
+            .filter(|(_, (copies, bad))| *bad >= 10 && bad * 10 >= *copies)
+            .map(|(device, _)| device.name.clone())
+            .collect()
+    }
+
     fn check_others(&self, injuries: &Injuries, others: &[&Finding]) {
+        let (bad, others): (Vec<&Finding>, Vec<&Finding>) =
+            others.iter().partition(|finding| finding.kind == Kind::MemberBad);
+        let named: BTreeSet<String> = bad.iter().filter_map(|finding| finding.place.device.clone()).collect();
+        assert_eq!((named, bad.len()), (self.bad_devices(injuries), self.bad_devices(injuries).len()));
         let root = self.family.find(MOS, 0, -1, 0).unwrap();
         let mut wanted = Vec::new();
         if !self.has_directory(injuries) {

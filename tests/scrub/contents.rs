@@ -3,22 +3,20 @@
 use crate::support::{ensure, for_all, kept_pools, media_of, name_of, shared_pools};
 use fixtures::RealPool;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use zfs_format::block::{BlockReader, Work};
 use zfs_format::dataset::{DatasetMap, FileSystem};
+use zfs_format::media::Medium;
 use zfs_format::object::{ObjectReader, ObjsetReader, ZapReader};
-use zfs_format::pool::{Assembly, Mos, Selector};
-
-const DRAID: &str = "dRAID is not read";
+use zfs_format::pool::{Assembly, Mos, Selector, load_removed};
+use zfs_format::vdev::{Layout, LeafId, Node, Source};
 
 /// Pools whose files cannot be read yet.
 const NOT_YET: &[(&str, &str)] = &[
     ("checksums", "sha512, skein, edonr and blake3 are not verified"),
     ("dedup-fast", "blake3 is not verified"),
-    ("draid1-2d-6c-1s", DRAID),
-    ("draid2-spare-active-one-missing", DRAID),
-    ("draid2-two-spares-active-two-missing", DRAID),
     ("encryption", "no keys"),
     ("public/v999", "its version is not supported"),
 ];
@@ -133,11 +131,15 @@ fn is_only_in_log(pool: &RealPool, path: &str) -> bool {
     pool.folder.starts_with("zil-") && (name.starts_with("sync-") || name == "bigsync" || path.starts_with("newdir/"))
 }
 
-fn read_all(pool: &RealPool) -> Result<(), String> {
-    let media = media_of(pool);
+fn open(pool: &RealPool, media: &[Medium]) -> Result<Assembly, String> {
     let selector = Selector::Name(name_of(pool).to_owned());
-    let mut assembly = Assembly::new(&media, Some(&selector)).map_err(|error| error.to_string())?;
+    let mut assembly = Assembly::new(media, Some(&selector)).map_err(|error| error.to_string())?;
     adopt(&mut assembly)?;
+    Ok(assembly)
+}
+
+fn read_all(pool: &RealPool, media: &[Medium]) -> Result<(), String> {
+    let assembly = open(pool, media)?;
     let mut reader = Reader::open(&assembly)?;
     let mut datasets: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (name, sum) in pool.sums("manifest.sha256") {
@@ -163,14 +165,103 @@ fn adopt(assembly: &mut Assembly) -> Result<(), String> {
     let root = assembly.chosen.uberblock.rootbp;
     let mos = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work);
     let config = mos.map_err(|error| error.to_string())?.config(&mut work).map_err(|error| error.to_string())?;
-    assembly.adopt_config(&config).map_err(|error| error.to_string())
+    assembly.adopt_config(&config).map_err(|error| error.to_string())?;
+    let unknown = load_removed(&mut assembly.tree, &root, &mut work);
+    ensure(unknown.is_empty(), || format!("{unknown:?}"))
+}
+
+/// Sets of members that a pool can do without: of each mirror all sides but one, of each vdev with parity as many as it
+/// has, from the front, from the back, and spread out.
+fn spared(assembly: &Assembly) -> Vec<BTreeSet<String>> {
+    let tree = &assembly.tree;
+    let mut sets = vec![BTreeSet::new(); 3];
+    for (vdev, top) in tree.tops.iter().enumerate() {
+        let Some(top) = top else { continue };
+        let children: Vec<Vec<LeafId>> = match &top.layout {
+            Layout::Copies(leaves) => leaves.iter().map(|&leaf| vec![leaf]).collect(),
+            Layout::Striped(striped) => striped.children.iter().map(|sources| leaves(sources)).collect(),
+            _ => Vec::new(),
+        };
+        let count = match &top.layout {
+            Layout::Copies(leaves) => leaves.len().saturating_sub(1),
+            _ => usize::try_from(tree.parity(u32::try_from(vdev).unwrap())).unwrap(),
+        };
+        let chosen = [
+            children.iter().take(count).collect::<Vec<_>>(),
+            children.iter().rev().take(count).collect(),
+            children.iter().skip(1).step_by(2).chain(children.iter().step_by(2)).take(count).collect(),
+        ];
+        for (set, chosen) in sets.iter_mut().zip(chosen) {
+            set.extend(chosen.into_iter().flatten().filter_map(|&leaf| tree.leaf(leaf)?.opened_as.clone()));
+        }
+    }
+    sets.retain(|set| !set.is_empty());
+    sets.dedup();
+    sets
+}
+
+fn leaves(sources: &[Source]) -> Vec<LeafId> {
+    let leaf = |source: &Source| match source {
+        Source::Leaf(leaf) => Some(*leaf),
+        Source::Spare(_) => None,
+    };
+    sources.iter().filter_map(leaf).collect()
+}
+
+/// Pools that cannot do without a member, as another is damaged.
+const DAMAGED: &[&str] = &["public/broken-mirror"];
+
+/// Pools that already lack members, or whose members do not all hold everything.
+fn is_reduced(assembly: &Assembly) -> bool {
+    let is_odd =
+        |node: &Node| matches!(node.vdev_type.as_str(), "replacing" | "spare") || node.is_offline || node.is_faulted;
+    assembly.tree.leaves.iter().any(|leaf| leaf.medium.is_none()) || assembly.tree.nodes.iter().any(is_odd)
+}
+
+/// Reads all files again without members that redundancy makes up for.
+fn check_without_members(pool: &RealPool) -> Result<usize, String> {
+    let media = media_of(pool);
+    let sets = {
+        let assembly = open(pool, &media)?;
+        if is_reduced(&assembly) || DAMAGED.contains(&pool.folder.as_str()) { Vec::new() } else { spared(&assembly) }
+    };
+    for set in &sets {
+        let left: Vec<Medium> =
+            media.iter().filter(|medium| !set.contains(&medium.path.display().to_string())).cloned().collect();
+        read_all(pool, &left).map_err(|error| format!("{} without {set:?}: {error}", pool.folder))?;
+    }
+    Ok(sets.len())
 }
 
 fn check(pool: &RealPool) -> Result<(), String> {
     if NOT_YET.iter().any(|(folder, _)| *folder == pool.folder) {
         return Ok(());
     }
-    read_all(pool).map_err(|error| format!("{}: {error}", pool.folder))
+    read_all(pool, &media_of(pool)).map_err(|error| format!("{}: {error}", pool.folder))
+}
+
+fn all_without_members(pools: &[RealPool], sets_min: usize) {
+    let sets = AtomicUsize::new(0);
+    for_all(pools, |pool| {
+        if NOT_YET.iter().all(|(folder, _)| *folder != pool.folder) {
+            sets.fetch_add(check_without_members(pool)?, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let sets = sets.into_inner();
+    assert!(sets >= sets_min, "only {sets} sets of members were left out");
+}
+
+#[test]
+fn files_of_kept_pools_are_read_without_members_that_redundancy_makes_up_for() {
+    all_without_members(&kept_pools(), 6);
+}
+
+#[test]
+fn files_of_shared_pools_are_read_without_members_that_redundancy_makes_up_for() {
+    let pools = shared_pools();
+    let sets_min = if pools.is_empty() { 0 } else { 30 };
+    all_without_members(&pools, sets_min);
 }
 
 #[test]

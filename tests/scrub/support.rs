@@ -1,6 +1,6 @@
 //! Opens pools as they are or damaged, and runs checks over many of them at once.
 
-use fixtures::{Case, RealPool, images_dir, pools_in, shared_dir, unpack};
+use fixtures::{Case, RealPool, cases, images_dir, pools_in, shared_dir, unpack};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,9 +48,14 @@ pub(crate) fn media_of(pool: &RealPool) -> Vec<Medium> {
     pool.devices().iter().map(|(_, path)| media::open(path).unwrap()).collect()
 }
 
+/// The folder of the pool of a case.
+pub(crate) fn pool_of(case: &Case) -> RealPool {
+    RealPool::read(case.pools.join(&case.pool))
+}
+
 /// Name and bytes of each device that is left after the damage.
 pub(crate) fn damaged_devices(case: &Case) -> Vec<(String, Vec<u8>)> {
-    let pool = image(&case.pool);
+    let pool = pool_of(case);
     let mut devices = Vec::new();
     for (name, path) in pool.devices() {
         let mut bytes = unpack(&path, pool.expected.devices[&name]);
@@ -85,12 +90,22 @@ pub(crate) fn kept_pools() -> Vec<RealPool> {
     pools
 }
 
+/// The cases beside the repository; says so where there are none.
+pub(crate) fn shared_cases() -> Vec<Case> {
+    shared().map(|dir| cases(&dir.join("cases"))).unwrap_or_default()
+}
+
+fn shared() -> Option<PathBuf> {
+    let dir = shared_dir();
+    if dir.is_none() {
+        skipped("../shared/pools is not there (set ZCHECK_SHARED to the folder that holds pools/)");
+    }
+    dir
+}
+
 /// The pools beside the repository; says so where there are none.
 pub(crate) fn shared_pools() -> Vec<RealPool> {
-    let Some(dir) = shared_dir() else {
-        skipped("../shared/pools is not there (set ZCHECK_SHARED to the folder that holds pools/)");
-        return Vec::new();
-    };
+    let Some(dir) = shared() else { return Vec::new() };
     let mut pools = pools_in(&dir);
     let public = pools_in(&dir.join("public"));
     pools.extend(public.into_iter().map(|pool| RealPool { folder: format!("public/{}", pool.folder), ..pool }));

@@ -97,6 +97,9 @@ pub(crate) struct ScrubArgs {
     /// Verify checksums only; do not decompress the blocks.
     #[arg(long)]
     pub(crate) no_decode: bool,
+    /// List the files that one more failure would hurt, though their vdevs promise more.
+    #[arg(long)]
+    pub(crate) at_risk: bool,
 }
 
 /// `zcheck info`.

@@ -1,6 +1,6 @@
 //! Views of what the lower floors know: the pool and its vdev tree.
 
-use crate::outcome::{FeatureFacts, PoolFacts, UberblockFacts, VdevFacts};
+use crate::outcome::{FeatureFacts, PoolFacts, RedundancyFacts, UberblockFacts, VdevFacts};
 use std::collections::BTreeMap;
 use zfs_format::Endian;
 use zfs_format::ondisk::features;
@@ -21,6 +21,7 @@ pub(crate) struct LeafCounted {
 pub(crate) struct Counted {
     pub(crate) leaves: Vec<LeafCounted>,
     pub(crate) tops: Vec<(u64, u64)>,
+    pub(crate) redundancy: Vec<RedundancyFacts>,
 }
 
 /// What pool an assembly is. `features` are those of the MOS: guid, read-only compatible, reference count.
@@ -88,6 +89,9 @@ pub(crate) fn vdevs(assembly: &Assembly, counted: &Counted) -> Vec<VdevFacts> {
         let mut facts = node_facts(tree, top.node, counted);
         facts.class = Some(if top.is_log { "log" } else { "normal" }.into());
         facts.ashift = Some(top.ashift.into());
+        let redundancy = counted.redundancy.get(id).copied().filter(|redundancy| redundancy.blocks > 0);
+        facts.redundancy =
+            redundancy.map(|redundancy| RedundancyFacts { failures_survived: top.failures_survived(), ..redundancy });
         if facts.children.is_empty() && matches!(top.layout, Layout::Copies(_)) {
             // A disk alone shows its own counts.
         } else {
@@ -143,6 +147,7 @@ fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
                 checksum_errors: numbers.checksum_errors,
                 stale_copies: numbers.stale_copies,
                 bytes_read: numbers.bytes_read + children.iter().map(|child| child.bytes_read).sum::<u64>(),
+                redundancy: None,
                 children,
             },
         );

@@ -13,6 +13,8 @@ pub struct Options {
     pub decode: bool,
     /// Findings kept in full; further ones are only counted.
     pub findings_max: usize,
+    /// List the files that one more failure would hurt, at most `findings_max` of them.
+    pub at_risk: bool,
 }
 
 impl Options {
@@ -27,6 +29,7 @@ impl Default for Options {
             memory_bytes: 256 << 20,
             decode: true,
             findings_max: 10_000,
+            at_risk: false,
         }
     }
 }

@@ -91,8 +91,36 @@ pub struct VdevFacts {
     pub stale_copies: u64,
     /// Bytes read and checked.
     pub bytes_read: u64,
+    /// What redundancy its blocks have; only for top-level vdevs that were looked at.
+    pub redundancy: Option<RedundancyFacts>,
     /// Children.
     pub children: Vec<VdevFacts>,
+}
+
+/// The redundancy of the blocks of one top-level vdev.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedundancyFacts {
+    /// Failures of devices that a block should survive here: 0 for a disk alone.
+    pub failures_survived: u64,
+    /// Blocks that lie on it, with at least one of their addresses.
+    pub blocks: u64,
+    /// Blocks of which every copy and column it should hold is good.
+    pub full: u64,
+    /// Blocks that the failure of one more device loses.
+    pub one_failure_from_loss: u64,
+    /// Blocks that are lost or out of reach.
+    pub lost: u64,
+}
+
+/// A file of which a block would be lost by one more failure, though its vdev promises more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileAtRisk {
+    /// `dataset:/path`, `dataset@snapshot:/path`, or `<objset>:<object>`.
+    pub path: String,
+    /// How many of its blocks.
+    pub blocks: u64,
+    /// Other names of the same bytes.
+    pub also_in: Vec<String>,
 }
 
 /// What was counted. The first seven equal the numbers of `zdb -bcc`.
@@ -268,6 +296,10 @@ pub struct Outcome {
     pub not_checked: Vec<NotChecked>,
     /// Files that are hurt, by path.
     pub files: Vec<FileDamage>,
+    /// Files that are one failure from loss, by path, when that was asked for.
+    pub at_risk: Option<Vec<FileAtRisk>>,
+    /// There are more of them than were kept.
+    pub at_risk_is_cut: bool,
     /// Blocks were decoded, not only checksummed.
     pub decoded: bool,
     /// Numbers and verdict.

@@ -29,6 +29,7 @@ fn options(args: &ScrubArgs) -> Options {
         threads: args.threads.unwrap_or(default.threads),
         memory_bytes: args.memory,
         decode: !args.no_decode,
+        at_risk: args.at_risk,
         ..default
     }
 }

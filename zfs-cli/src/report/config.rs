@@ -20,7 +20,7 @@ struct Row {
 
 /// A leaf that was not among the given paths.
 pub(super) fn is_missing(vdev: &VdevFacts) -> bool {
-    vdev.children.is_empty() && vdev.device.is_none() && !is_ghost(vdev)
+    vdev.children.is_empty() && vdev.device.is_none() && !is_ghost(vdev) && vdev.vdev_type != "dspare"
 }
 
 /// A vdev without a device: a hole in the list, or one whose content was moved away.
@@ -128,6 +128,7 @@ fn device(vdev: &VdevFacts) -> String {
     match (&vdev.device, &vdev.path) {
         (Some(device), _) => name(device),
         (None, Some(path)) if is_missing(vdev) => format!("not given, was {}", name(path)),
+        (None, _) if vdev.vdev_type == "dspare" => "spare space of all members".to_owned(),
         (None, None) if is_missing(vdev) => format!("not given, guid {}", vdev.guid),
         _ => String::new(),
     }

@@ -4,7 +4,9 @@ use super::Report;
 use serde::{Serialize, Serializer};
 use zfs_scrub::Outcome;
 use zfs_scrub::finding::{CopyEvidence, Finding, Place};
-use zfs_scrub::outcome::{FeatureFacts, FileDamage, NotChecked, PoolFacts, Summary, Totals, VdevFacts};
+use zfs_scrub::outcome::{
+    FeatureFacts, FileAtRisk, FileDamage, NotChecked, PoolFacts, RedundancyFacts, Summary, Totals, VdevFacts,
+};
 
 /// Name and version of the schema.
 const SCHEMA: &str = "zcheck.report/1";
@@ -71,7 +73,17 @@ struct Document<'a> {
     patterns: &'a [String],
     not_checked: Vec<NotCheckedView<'a>>,
     files: Vec<FileView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_risk: Option<AtRiskList<'a>>,
     summary: SummaryView,
+}
+
+/// Files that one more failure would hurt, when that was asked for.
+#[derive(Serialize)]
+struct AtRiskList<'a> {
+    files: Vec<AtRiskView<'a>>,
+    /// There are more.
+    cut: bool,
 }
 
 impl<'a> From<&'a Outcome> for Document<'a> {
@@ -86,6 +98,10 @@ impl<'a> From<&'a Outcome> for Document<'a> {
             patterns: &outcome.patterns,
             not_checked: outcome.not_checked.iter().map(Into::into).collect(),
             files: outcome.files.iter().map(Into::into).collect(),
+            at_risk: outcome
+                .at_risk
+                .as_ref()
+                .map(|files| AtRiskList { files: files.iter().map(Into::into).collect(), cut: outcome.at_risk_is_cut }),
             summary: SummaryView::new(&outcome.summary, outcome.findings_dropped),
         }
     }
@@ -183,7 +199,39 @@ pub(super) struct VdevView<'a> {
     checksum_errors: u64,
     stale_copies: u64,
     bytes_read: u64,
+    redundancy: Option<RedundancyView>,
     vdevs: Vec<VdevView<'a>>,
+}
+
+/// Only of top-level vdevs.
+#[derive(Serialize)]
+struct RedundancyView {
+    failures_survived: u64,
+    blocks: u64,
+    full: u64,
+    one_failure_from_loss: u64,
+    lost: u64,
+}
+
+impl From<RedundancyFacts> for RedundancyView {
+    fn from(facts: RedundancyFacts) -> Self {
+        let RedundancyFacts { failures_survived, blocks, full, one_failure_from_loss, lost } = facts;
+        Self { failures_survived, blocks, full, one_failure_from_loss, lost }
+    }
+}
+
+/// A file that one more failure would hurt.
+#[derive(Serialize)]
+struct AtRiskView<'a> {
+    path: &'a str,
+    blocks: u64,
+    also_in: &'a [String],
+}
+
+impl<'a> From<&'a FileAtRisk> for AtRiskView<'a> {
+    fn from(file: &'a FileAtRisk) -> Self {
+        Self { path: &file.path, blocks: file.blocks, also_in: &file.also_in }
+    }
 }
 
 impl<'a> From<&'a VdevFacts> for VdevView<'a> {
@@ -205,6 +253,7 @@ impl<'a> From<&'a VdevFacts> for VdevView<'a> {
             checksum_errors: vdev.checksum_errors,
             stale_copies: vdev.stale_copies,
             bytes_read: vdev.bytes_read,
+            redundancy: vdev.redundancy.map(Into::into),
             vdevs: vdev.children.iter().map(Into::into).collect(),
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod info;
 pub(crate) mod json;
 pub(crate) mod label;
 pub(crate) mod page;
+mod redundancy;
 #[cfg(test)]
 mod samples;
 pub(crate) mod text;

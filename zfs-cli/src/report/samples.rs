@@ -59,6 +59,8 @@ fn mirror(state: &str, children: Vec<VdevFacts>) -> VdevFacts {
 
 pub(super) fn clean() -> Outcome {
     Outcome {
+        at_risk: None,
+        at_risk_is_cut: false,
         pool: PoolFacts {
             name: "tank".to_owned(),
             guid: 13_004_285_341_876_207_161,

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::page::{GLUE, Page, Paint, name};
 use super::units::{count, duration, size, thousands, timestamp};
-use super::{Detail, Report, config, errors};
+use super::{Detail, Report, config, errors, redundancy};
 use zfs_scrub::finding::{Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, VdevFacts, Verdict, exit};
 use zfs_scrub::{Outcome, outcome::PoolFacts};
@@ -27,6 +27,7 @@ impl Report for Text {
             let ghosts = self.detail == Detail::Full;
             config::write(&mut page, &Config { pool: &outcome.pool.name, vdevs: &outcome.vdevs, lost_blocks, ghosts });
             patterns(&mut page, outcome);
+            redundancy::write(&mut page, outcome, self.detail);
         }
         errors::write(&mut page, &view);
         if self.detail == Detail::Full {

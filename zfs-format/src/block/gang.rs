@@ -1,13 +1,12 @@
 //! Gang blocks: a block whose addresses lead to headers that point to its pieces.
 
-use super::{BlockReader, CopyRead, CopyState, OnBad, Role, Verification, Work, bounded, judge, push_cells};
-use crate::block::ReadError;
+use super::copies::Search;
+use super::{BlockReader, CopyRead, CopyState, OnBad, ReadError, Redundancy, Role, Verification, Work, bounded, judge};
 use crate::codec::checksum;
 use crate::endian::OnDisk;
 use crate::ondisk::blkptr::{BLKPTR_BYTES, Blkptr, Dva};
 use crate::ondisk::dmu::{ChecksumKind, ObjectType};
 use crate::ondisk::label::ECK_BYTES;
-use crate::vdev::Placement;
 
 /// Size of a classic header (`SPA_OLD_GANGBLOCKSIZE`), and the smallest of a dynamic one.
 const CLASSIC_BYTES: usize = 512;
@@ -19,6 +18,7 @@ const PIECES_MAX: usize = 32_768;
 /// What the headers of one gang gave.
 struct Headers {
     copies: Vec<CopyRead>,
+    redundancy: Redundancy,
     /// The pointers of the first good header.
     pieces: Option<Vec<Blkptr>>,
 }
@@ -36,6 +36,12 @@ impl BlockReader<'_> {
         let mut is_whole = true;
         let mut pending = vec![(*bp, 0_usize)];
         let mut pieces = 0;
+        let mut redundancy: Option<Redundancy> = None;
+        // Each header and each piece is needed.
+        let mut join = |part: &Redundancy| match &mut redundancy {
+            Some(whole) => whole.join(part),
+            None => redundancy = Some(*part),
+        };
         while let Some((at, depth)) = pending.pop() {
             pieces += 1;
             // Pieces that hold more than the block does would fill the memory.
@@ -49,6 +55,7 @@ impl BlockReader<'_> {
             if at.is_gang() {
                 let headers = self.headers(&at, all, on_bad);
                 copies.extend(headers.copies);
+                join(&headers.redundancy);
                 match headers.pieces {
                     Some(found) => pending.extend(found.into_iter().rev().map(|piece| (piece, depth + 1))),
                     None => is_whole = false,
@@ -59,6 +66,7 @@ impl BlockReader<'_> {
             let verification = self.examine_copies(&at, &mut piece, all, on_bad);
             is_whole &= !verification.is_lost && !verification.copies.is_empty();
             copies.extend(verification.copies);
+            join(&verification.redundancy);
             payload.extend_from_slice(piece.payload.get(..psize - payload.len()).unwrap_or(&piece.payload));
         }
         if is_whole && (payload.len() != psize || !judge(bp, &payload).is_good()) {
@@ -68,49 +76,28 @@ impl BlockReader<'_> {
         }
         work.payload = payload;
         let plain = if is_whole { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
-        Verification { copies, is_lost: !is_whole, plain }
+        let redundancy = redundancy.unwrap_or_default();
+        Verification { copies, is_lost: !is_whole, redundancy, plain }
     }
 
     /// Looks at the copies of one header.
     fn headers(&self, bp: &Blkptr, all: bool, on_bad: OnBad<'_>) -> Headers {
-        let mut headers = Headers { copies: Vec::new(), pieces: None };
         let size = self.header_bytes(bp);
-        for (copy, dva) in bp.dvas().filter(|_| bp.check().is_ok()) {
-            if headers.pieces.is_some() && !all {
-                break;
-            }
-            let mut header = vec![0; size];
-            match self.tree.placement(&dva, size as u64, bp.physical_birth_txg()) {
-                Placement::Sides(places) => {
-                    for place in places {
-                        let mut read = self.read_side(copy, dva, place, &mut header);
-                        if read.state.is_good() {
-                            match pointers(bp, &header) {
-                                Some(found) => drop(headers.pieces.get_or_insert(found)),
-                                None => read.state = CopyState::BadChecksum,
-                            }
-                        }
-                        self.excuse(bp, &mut read);
-                        if matches!(read.state, CopyState::BadChecksum) {
-                            on_bad(&read, &header, None);
-                        }
-                        headers.copies.push(read);
-                    }
+        let mut pieces = None;
+        let mut work = Work::default();
+        let mut search = work.search(size, all);
+        if bp.check().is_ok() {
+            let judge = &mut |header: &[u8]| match pointers(bp, header) {
+                Some(found) => {
+                    pieces.get_or_insert(found);
+                    CopyState::Good
                 }
-                Placement::Stripes { children, stripes } => {
-                    let mut found = None;
-                    let read = self.read_stripes(bp, children, &stripes, &mut header, &mut |bytes| {
-                        found = pointers(bp, bytes);
-                        found.is_some()
-                    });
-                    if let Some(found) = found {
-                        headers.pieces.get_or_insert(found);
-                    }
-                    push_cells(copy, dva, read, &mut headers.copies, on_bad);
-                }
-            }
+                None => CopyState::BadChecksum,
+            };
+            self.search(bp, &mut search, judge, on_bad);
         }
-        headers
+        let Search { copies, strengths, .. } = search;
+        Headers { copies, redundancy: Redundancy::new(&strengths), pieces }
     }
 
     /// Size of the area a header may fill: the smallest allocation on the vdevs it lies on.

@@ -1,6 +1,6 @@
 //! Blocks of an intent log. Their checksum lies inside them, seeded with the checksum words of the pointer.
 
-use super::{BlockReader, Work, bounded, is_mac_split};
+use super::{BlockReader, CopyState, Work, bounded, is_mac_split};
 use crate::codec::checksum::{embedded_fletcher_words, matches};
 use crate::endian::OnDisk;
 use crate::ondisk::blkptr::Blkptr;
@@ -20,15 +20,21 @@ impl BlockReader<'_> {
     pub fn read_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
         work.plain.clear();
         let Some(psize) = bounded(bp.psize_bytes()).ok().filter(|_| bp.check().is_ok()) else { return false };
-        work.payload.resize(psize, 0);
-        for (_, dva) in bp.dvas() {
-            if !dva.is_gang && self.fetch(bp, &dva, &mut work.payload, &mut |block| log_matches(bp, block)) {
+        if !bp.is_gang() {
+            let mut search = work.search(psize, false);
+            let judge = &mut |block: &[u8]| match log_matches(bp, block) {
+                true => CopyState::Good,
+                false => CopyState::BadChecksum,
+            };
+            self.search(bp, &mut search, judge, &mut |_, _, _| {});
+            let is_found = search.is_found;
+            if is_found {
                 work.plain.extend_from_slice(&work.payload);
-                return true;
             }
+            return is_found;
         }
         // A log block that had to be a gang: its pieces are judged by sums of their own, the whole by that of the log.
-        bp.is_gang() && self.read_gang_log(bp, work)
+        self.read_gang_log(bp, work)
     }
 
     fn read_gang_log(&self, bp: &Blkptr, work: &mut Work) -> bool {

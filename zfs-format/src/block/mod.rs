@@ -3,9 +3,14 @@
 //! [`BlockReader::read`] gives the first good copy; [`BlockReader::verify`] looks at every copy. Both count a copy as
 //! good when its checksum holds; whether the payload decodes is told apart from that.
 
+mod copies;
 mod gang;
 mod log;
-mod raidz;
+mod redundancy;
+mod split;
+mod striped;
+
+pub use redundancy::{Redundancy, Strength};
 
 use crate::FormatError;
 use crate::codec::checksum;
@@ -14,8 +19,8 @@ use crate::media::MediaError;
 use crate::ondisk::blkptr::{Blkptr, BlkptrKind, Dva};
 use crate::ondisk::dmu::{CompressKind, ObjectType};
 use crate::units::MAX_BLOCK_BYTES;
-use crate::vdev::{LeafId, Place, Placement, VdevTree};
-use raidz::{CellRead, RaidzRead};
+use crate::vdev::{LeafId, VdevTree};
+use copies::Search;
 
 /// What reading one copy of a block gave.
 #[derive(Clone, Debug)]
@@ -109,6 +114,7 @@ pub enum ReadError {
 pub struct Work {
     payload: Vec<u8>,
     spare: Vec<u8>,
+    cells: Vec<u8>,
     plain: Vec<u8>,
     decompressor: Decompressor,
 }
@@ -118,6 +124,12 @@ impl Work {
     #[must_use]
     pub fn plain(&self) -> &[u8] {
         &self.plain
+    }
+
+    /// A search for the copies of a block of `size` bytes, in these buffers.
+    fn search(&mut self, size: usize, all: bool) -> Search<'_> {
+        let Self { payload, spare, cells, .. } = self;
+        Search { size, all, payload, spare, cells, is_found: false, copies: Vec::new(), strengths: Vec::new() }
     }
 
     /// Decodes a payload that was read and verified elsewhere; [`Work::plain`] then holds the block.
@@ -136,6 +148,8 @@ pub struct Verification {
     pub copies: Vec<CopyRead>,
     /// There are addresses, and none of them gives the right bytes.
     pub is_lost: bool,
+    /// How many failures the block survives; means something only when all copies were looked at.
+    pub redundancy: Redundancy,
     /// Whether [`Work::plain`] now holds the block, or why not.
     pub plain: Result<(), ReadError>,
 }
@@ -160,7 +174,7 @@ pub type OnBad<'a> = &'a mut dyn FnMut(&CopyRead, &[u8], Option<&[u8]>);
 
 impl Verification {
     fn without_copies(plain: Result<(), ReadError>) -> Self {
-        Self { copies: Vec::new(), is_lost: false, plain }
+        Self { copies: Vec::new(), is_lost: false, redundancy: Redundancy::default(), plain }
     }
 }
 
@@ -287,96 +301,11 @@ impl<'a> BlockReader<'a> {
             Ok(psize) => psize,
             Err(error) => return Verification::without_copies(Err(ReadError::Pointer(error))),
         };
-        let mut copies: Vec<CopyRead> = Vec::new();
-        let mut found = false;
-        for (copy, dva) in bp.dvas() {
-            if found && !all {
-                break;
-            }
-            match self.tree.placement(&dva, bp.psize_bytes(), bp.physical_birth_txg()) {
-                Placement::Sides(places) => {
-                    for place in places {
-                        if found && !all {
-                            break;
-                        }
-                        // The first good copy stays in `payload`; later ones are read beside it.
-                        let buffer = if found { &mut work.spare } else { &mut work.payload };
-                        buffer.resize(psize, 0);
-                        let mut read = self.read_side(copy, dva, place, buffer);
-                        if read.state.is_good() {
-                            read.state = judge(bp, buffer);
-                        }
-                        self.excuse(bp, &mut read);
-                        match &read.state {
-                            CopyState::Good => found = true,
-                            CopyState::BadChecksum => on_bad(&read, buffer, None),
-                            _ => {}
-                        }
-                        copies.push(read);
-                    }
-                }
-                Placement::Stripes { children, stripes } => {
-                    let buffer = if found { &mut work.spare } else { &mut work.payload };
-                    buffer.resize(psize, 0);
-                    let read =
-                        self.read_stripes(bp, children, &stripes, buffer, &mut |payload| judge(bp, payload).is_good());
-                    found |= read.is_good;
-                    push_cells(copy, dva, read, &mut copies, on_bad);
-                }
-            }
-        }
-        let plain = if found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
-        Verification { copies, is_lost: !found, plain }
-    }
-
-    /// A wrong copy on a device that is known to be out of date for the block's txg is no damage.
-    fn excuse(&self, bp: &Blkptr, read: &mut CopyRead) {
-        let is_wrong = matches!(read.state, CopyState::BadChecksum | CopyState::OutOfRange | CopyState::Broken(_));
-        if is_wrong && read.leaf.is_some_and(|leaf| self.tree.is_stale(leaf, bp.physical_birth_txg())) {
-            read.state = CopyState::Stale;
-        }
-    }
-
-    /// Reads one side of a mirror. `Good` means only that the bytes came.
-    fn read_side(&self, copy: usize, dva: Dva, place: Place, buffer: &mut [u8]) -> CopyRead {
-        let mut read = CopyRead { length_bytes: buffer.len() as u64, ..CopyRead::missing(copy, dva) };
-        match place {
-            Place::MissingVdev => {}
-            Place::OutOfRange => read.state = CopyState::OutOfRange,
-            Place::Unsupported(what) => read.state = CopyState::Unsupported(what),
-            Place::Leaf { leaf, device_offset_bytes } => {
-                (read.leaf, read.device_offset_bytes) = (Some(leaf), Some(device_offset_bytes));
-                read.state = self.read_leaf(leaf, device_offset_bytes, buffer);
-            }
-        }
-        read
-    }
-
-    /// Reads `buffer.len()` bytes at an address from wherever they can be had, until `matches` says they are right.
-    fn fetch(&self, bp: &Blkptr, dva: &Dva, buffer: &mut [u8], matches: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        match self.tree.placement(dva, buffer.len() as u64, bp.physical_birth_txg()) {
-            Placement::Sides(places) => places.into_iter().any(|place| match place {
-                Place::Leaf { leaf, device_offset_bytes } => {
-                    self.read_leaf(leaf, device_offset_bytes, buffer).is_good() && matches(buffer)
-                }
-                _ => false,
-            }),
-            Placement::Stripes { children, stripes } => {
-                self.read_stripes(bp, children, &stripes, buffer, matches).is_good
-            }
-        }
-    }
-
-    /// Fills `buffer` from a device. `Good` means only that the bytes came.
-    fn read_leaf(&self, leaf: LeafId, offset: u64, buffer: &mut [u8]) -> CopyState {
-        let Some(medium) = self.tree.leaf(leaf).and_then(|leaf| leaf.medium.as_ref()) else {
-            return CopyState::Missing;
-        };
-        match medium.read_at(buffer, offset) {
-            Ok(()) => CopyState::Good,
-            Err(MediaError::OutOfRange { .. }) => CopyState::OutOfRange,
-            Err(error) => CopyState::Failed(error),
-        }
+        let mut search = work.search(psize, all);
+        self.search(bp, &mut search, &mut |payload| judge(bp, payload), on_bad);
+        let Search { is_found, copies, strengths, .. } = search;
+        let plain = if is_found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
+        Verification { copies, is_lost: !is_found, redundancy: Redundancy::new(&strengths), plain }
     }
 }
 
@@ -394,38 +323,6 @@ fn decoded(bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Veri
         work.plain.clear();
     }
     verification
-}
-
-/// Lists the cells of one address. Where the content is lost, cells that were read are neither good nor bad, as far as
-/// can be told: then one entry stands for the address as a whole, beside the cells that could not be read.
-fn push_cells(copy: usize, dva: Dva, read: RaidzRead, copies: &mut Vec<CopyRead>, on_bad: OnBad<'_>) {
-    let RaidzRead { is_good, failure, cells, right } = read;
-    for (index, cell) in cells.into_iter().enumerate() {
-        let CellRead { leaf, device_offset_bytes, length_bytes, is_parity, state, bytes, siblings, .. } = cell;
-        let right = right.get(index).map(Vec::as_slice);
-        let first = (leaf, state, bytes);
-        let others = siblings.into_iter().map(|(leaf, state, bytes)| (Some(leaf), state, bytes));
-        for (leaf, state, bytes) in std::iter::once(first).chain(others) {
-            if !is_good && state.is_good() {
-                continue;
-            }
-            let part = CopyRead {
-                role: if is_parity { Role::Parity } else { Role::Data },
-                length_bytes: length_bytes as u64,
-                leaf,
-                device_offset_bytes: Some(device_offset_bytes),
-                state,
-                ..CopyRead::missing(copy, dva)
-            };
-            if matches!(part.state, CopyState::BadChecksum) {
-                on_bad(&part, &bytes, right);
-            }
-            copies.push(part);
-        }
-    }
-    if !is_good {
-        copies.push(CopyRead { length_bytes: dva.asize_bytes, state: failure, ..CopyRead::missing(copy, dva) });
-    }
 }
 
 /// Compares a payload with the pointer's checksum; a mismatch is confirmed by the plain algorithm.

@@ -9,6 +9,7 @@ pub mod dmu;
 pub mod dnode;
 pub mod dsl;
 pub mod features;
+pub mod indirect;
 pub mod label;
 pub mod nvlist;
 pub mod objset;

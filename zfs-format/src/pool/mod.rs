@@ -5,6 +5,7 @@
 mod assembly;
 mod labels;
 mod mos;
+mod removed;
 
 pub use assembly::{
     Assembly, AssemblyError, Auxiliary, Candidate, ChosenUberblock, Duplicate, Ignored, Member, PoolChoice, PoolState,
@@ -12,3 +13,4 @@ pub use assembly::{
 };
 pub use labels::{AreaState, ConfigState, DeviceLabels, Label, Slot, SlotState};
 pub use mos::{Mos, MosError};
+pub use removed::{UnknownMapping, load_removed};

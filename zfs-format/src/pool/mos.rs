@@ -36,6 +36,9 @@ pub enum MosError {
     Directory(#[source] ObjectError),
 }
 
+/// Takes one record and its byte order, or refuses it.
+pub(super) type OnRecord<'a> = &'a mut dyn FnMut(&[u8], Endian) -> Result<(), ObjectError>;
+
 /// An open MOS.
 #[derive(Debug)]
 pub struct Mos<'a> {
@@ -154,6 +157,45 @@ impl<'a> Mos<'a> {
             }
         }
         Ok(ranges)
+    }
+
+    /// Hands the first `count` records of `record_bytes` bytes of an object to `each`. They may reach from one block into
+    /// the next.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when a part cannot be read or lies in a hole, there are more than `max`, or `each` refuses.
+    pub(super) fn records(
+        &mut self,
+        object: u64,
+        count: u64,
+        max: u64,
+        record_bytes: usize,
+        work: &mut Work,
+        each: OnRecord<'_>,
+    ) -> Result<(), ObjectError> {
+        let bad = |expected| {
+            let source = FormatError::bad_field("object", "record count", count, expected);
+            ObjectError::Format { object, source }
+        };
+        if count > max {
+            return Err(bad("no more than a pool can have"));
+        }
+        let mut reader = self.objset.object(object, work)?;
+        let (mut left, mut blkid) = (count, 0);
+        let mut rest: Vec<u8> = Vec::new();
+        while left > 0 {
+            let endian = reader.read_block(blkid, work)?.ok_or_else(|| bad("as many as the object holds"))?;
+            blkid += 1;
+            rest.extend_from_slice(work.plain());
+            let take = usize::try_from(left).unwrap_or(usize::MAX);
+            let whole = rest.len() / record_bytes.max(1);
+            for record in rest.chunks_exact(record_bytes.max(1)).take(take) {
+                each(record, endian)?;
+                left -= 1;
+            }
+            rest.drain(..whole * record_bytes);
+        }
+        Ok(())
     }
 
     /// How many entries a list of work to be done has: those of a ZAP, or of a bptree (end minus begin).

@@ -1,4 +1,4 @@
-//! Stripes: how a block lies on a raidz vdev, cell by cell.
+//! Stripes: how a block lies on a raidz vdev, cell by cell; dRAID has stripes of the same kind.
 //!
 //! A block is one or more stripes, each with parity of its own. A stripe is a run of cells, at most one on each device:
 //! first the parity cells, then the data cells. Without expansion a block is one stripe whose cells are several sectors
@@ -16,6 +16,8 @@ pub struct Cell {
     pub device_offset_bytes: u64,
     /// Length; 0 for a cell that exists only in the parity equations.
     pub length_bytes: usize,
+    /// How many of these bytes hold the block; the rest are zeros, as dRAID pads its stripes.
+    pub data_bytes: usize,
     /// Where in the block (rounded up to whole sectors) the bytes belong; parity belongs nowhere.
     pub block_offset: usize,
 }
@@ -96,6 +98,7 @@ impl RaidzGeometry {
                 child: usize::try_from(child).ok()?,
                 device_offset_bytes: base.checked_add(wrap)?.checked_add(VDEV_LABEL_START_BYTES)?,
                 length_bytes: usize::try_from(length).ok()?,
+                data_bytes: usize::try_from(length).ok()?,
                 block_offset: 0,
             });
         }
@@ -156,10 +159,12 @@ impl RaidzGeometry {
                     rest * rows + (data - rest) * (rows - 1) + row
                 };
                 let exists = !is_short || column < rest + parity;
+                let length_bytes = if exists { usize::try_from(sector).ok()? } else { 0 };
                 cells.push(Cell {
                     child: usize::try_from(place % row_width).ok()?,
                     device_offset_bytes: if in_scratch { at.checked_sub(BOOT_REGION_BYTES)? } else { at },
-                    length_bytes: if exists { usize::try_from(sector).ok()? } else { 0 },
+                    length_bytes,
+                    data_bytes: length_bytes,
                     block_offset: usize::try_from(index.checked_mul(sector)?).ok()?,
                 });
             }
@@ -202,7 +207,13 @@ mod tests {
     #[test]
     fn a_block_of_one_sector_is_parity_and_data() {
         let stripe = RAIDZ1.stripe(0, 512).unwrap();
-        let cell = |child, block_offset| Cell { child, device_offset_bytes: 4 << 20, length_bytes: 4096, block_offset };
+        let cell = |child, block_offset| Cell {
+            child,
+            device_offset_bytes: 4 << 20,
+            length_bytes: 4096,
+            data_bytes: 4096,
+            block_offset,
+        };
         assert_eq!(stripe, Stripe { parity: vec![cell(0, 0)], data: vec![cell(1, 0)] });
         assert_eq!(RAIDZ1.asize_bytes(512), Some(8192));
     }

@@ -6,7 +6,9 @@ use super::patterns;
 use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, SinkContents};
 use crate::options::{Options, Progress};
-use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Summary, Totals, Verdict, exit};
+use crate::outcome::{
+    FileAtRisk, NotChecked, NotCheckedReason, Outcome, RedundancyFacts, Summary, Totals, Verdict, exit,
+};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use zfs_format::pool::Assembly;
@@ -26,6 +28,19 @@ pub(super) fn gather_not_checked(
         let (copies, bytes) = (counted.missing_copies.load(Relaxed), counted.missing_bytes.load(Relaxed));
         if copies > 0 {
             add(MissingMember, format!("copies on {}", leaf.name), Some(copies), Some(bytes));
+        }
+    }
+    for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
+        let blocks = counted.unlocks.load(Relaxed);
+        if blocks > 0 {
+            add(MissingMember, format!("blocks that {} alone would bring back", leaf.name), Some(blocks), None);
+        }
+    }
+    for (vdev, counted) in counters.tops.iter().enumerate() {
+        let blocks = counted.unlocks.load(Relaxed);
+        if blocks > 0 {
+            let what = format!("blocks on top-level vdev {vdev}, of which nothing is known");
+            add(MissingMember, what, Some(blocks), None);
         }
     }
     let hidden = counters.hidden_blocks.load(Relaxed);
@@ -68,6 +83,31 @@ fn tell_stale(counters: &Counters, tree: &VdevTree, contents: &mut SinkContents)
     }
 }
 
+/// Fewer bad copies than these are told one by one only.
+const BAD_COPIES_MIN: u64 = 10;
+/// One bad copy in so many makes a device bad as a whole.
+const BAD_SHARE: u64 = 10;
+
+/// A finding for each device of which much is bad, though the pool does not record that it missed anything there.
+fn tell_bad(counters: &Counters, tree: &VdevTree, contents: &mut SinkContents) {
+    for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
+        let bad = counted.checksum_errors.load(Relaxed) + counted.read_errors.load(Relaxed);
+        let total = counted.parts.load(Relaxed) + counted.read_errors.load(Relaxed);
+        let judged = total.saturating_sub(counted.stale_copies.load(Relaxed));
+        if bad < BAD_COPIES_MIN || bad.saturating_mul(BAD_SHARE) < judged {
+            continue;
+        }
+        let percent = bad.saturating_mul(100) / judged.max(1);
+        let recorded = if leaf.missing_txgs.is_empty() {
+            format!("it records no missing range, yet {percent} % of its copies are bad")
+        } else {
+            format!("{percent} % of its copies are bad outside the txgs it records as missing")
+        };
+        let place = Place { device: Some(leaf.name.clone()), ..Place::default() };
+        contents.findings.push(Finding::new(Kind::MemberBad, place, format!("{recorded} ({bad} of {judged})")));
+    }
+}
+
 /// All that the outcome is made of.
 pub(super) struct Conclusion<'a> {
     pub(super) assembly: &'a Assembly,
@@ -77,6 +117,8 @@ pub(super) struct Conclusion<'a> {
     pub(super) not_checked: Vec<NotChecked>,
     pub(super) totals: Totals,
     pub(super) features: Vec<(String, bool, u64)>,
+    /// Files at risk, and whether there are more, when that was asked for.
+    pub(super) at_risk: Option<(Vec<FileAtRisk>, bool)>,
     pub(super) cancelled: bool,
     pub(super) duration: Duration,
 }
@@ -90,10 +132,12 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         mut not_checked,
         totals,
         features,
+        at_risk,
         cancelled,
         duration,
     } = conclusion;
     tell_stale(counters, &assembly.tree, &mut contents);
+    tell_bad(counters, &assembly.tree, &mut contents);
     contents.sort();
     not_checked.sort_by(|a, b| (a.reason, &a.what).cmp(&(b.reason, &b.what)));
     let files = files(&contents.findings);
@@ -144,6 +188,8 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         findings: contents.findings,
         not_checked,
         files,
+        at_risk_is_cut: at_risk.as_ref().is_some_and(|(_, is_cut)| *is_cut),
+        at_risk: at_risk.map(|(files, _)| files),
         decoded: options.decode,
         summary,
     }
@@ -171,6 +217,17 @@ fn counters_of(counters: &Counters) -> facts::Counted {
             .tops
             .iter()
             .map(|top| (top.read_errors.load(Relaxed), top.checksum_errors.load(Relaxed)))
+            .collect(),
+        redundancy: counters
+            .tops
+            .iter()
+            .map(|top| RedundancyFacts {
+                failures_survived: 0,
+                blocks: top.blocks.load(Relaxed),
+                full: top.full.load(Relaxed),
+                one_failure_from_loss: top.one_failure.load(Relaxed),
+                lost: top.lost.load(Relaxed),
+            })
             .collect(),
     }
 }

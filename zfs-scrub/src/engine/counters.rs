@@ -3,7 +3,7 @@
 use super::Bookmark;
 use crate::outcome::Totals;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use zfs_format::block::Role;
+use zfs_format::block::{Redundancy, Role};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::vdev::{LeafId, VdevTree};
 
@@ -18,6 +18,10 @@ pub(super) struct LeafCounters {
     /// Copies on this device that were not looked at because it was not given.
     pub(super) missing_copies: AtomicU64,
     pub(super) missing_bytes: AtomicU64,
+    /// Copies and columns that were read from it.
+    pub(super) parts: AtomicU64,
+    /// Blocks that cannot be read without this device, and could be with it alone.
+    pub(super) unlocks: AtomicU64,
 }
 
 /// Counters of one top-level vdev.
@@ -25,6 +29,16 @@ pub(super) struct LeafCounters {
 pub(super) struct TopCounters {
     pub(super) read_errors: AtomicU64,
     pub(super) checksum_errors: AtomicU64,
+    /// Blocks that lie on it.
+    pub(super) blocks: AtomicU64,
+    /// Those of which all it should hold is good.
+    pub(super) full: AtomicU64,
+    /// Those that the failure of one more device loses.
+    pub(super) one_failure: AtomicU64,
+    /// Those that are lost.
+    pub(super) lost: AtomicU64,
+    /// Blocks that cannot be read while nothing is known of this vdev, and could be with it.
+    pub(super) unlocks: AtomicU64,
 }
 
 /// Counters of a run.
@@ -75,10 +89,10 @@ impl Counters {
     pub(super) fn add_verified(&self, leaf: LeafId, role: Role, bytes: u64) {
         match role {
             Role::Copy => self.add_copies(leaf, 1, bytes),
-            Role::Data => self.add_copies(leaf, 0, bytes),
+            Role::Data => self.add_cell(leaf, bytes),
             Role::Parity => {
                 self.parity_verified.fetch_add(1, Relaxed);
-                self.add_copies(leaf, 0, bytes);
+                self.add_cell(leaf, bytes);
             }
         }
     }
@@ -89,6 +103,44 @@ impl Counters {
         self.bytes_read.fetch_add(bytes, Relaxed);
         if let Some(leaf) = self.leaves.get(leaf.0) {
             leaf.bytes_read.fetch_add(bytes, Relaxed);
+            leaf.parts.fetch_add(copies, Relaxed);
+        }
+    }
+
+    fn add_cell(&self, leaf: LeafId, bytes: u64) {
+        self.bytes_read.fetch_add(bytes, Relaxed);
+        if let Some(leaf) = self.leaves.get(leaf.0) {
+            leaf.bytes_read.fetch_add(bytes, Relaxed);
+            leaf.parts.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A block has this redundancy.
+    pub(super) fn add_redundancy(&self, redundancy: &Redundancy) {
+        self.count_redundancy(redundancy, |counter| {
+            counter.fetch_add(1, Relaxed);
+        });
+    }
+
+    /// What was counted by [`Counters::add_redundancy`] did not hold.
+    pub(super) fn take_redundancy(&self, redundancy: &Redundancy) {
+        self.count_redundancy(redundancy, |counter| {
+            counter.fetch_sub(1, Relaxed);
+        });
+    }
+
+    fn count_redundancy(&self, redundancy: &Redundancy, change: impl Fn(&AtomicU64)) {
+        for (vdev, is_full) in redundancy.vdevs() {
+            let Some(top) = self.tops.get(vdev as usize) else { continue };
+            change(&top.blocks);
+            match redundancy.failures_to_lose() {
+                0 => change(&top.lost),
+                1 => change(&top.one_failure),
+                _ => {}
+            }
+            if is_full {
+                change(&top.full);
+            }
         }
     }
 

@@ -2,10 +2,13 @@
 
 use super::Bookmark;
 use super::counters::Counters;
+use super::margin::{AtRisk, is_at_risk};
+use super::queue::assumed;
 use crate::finding::{BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, Observed, Place, Severity, Sink};
 use crate::options::{Options, Progress};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
-use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Role, Verification, Work};
+use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Redundancy, Role, Verification, Work};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::ChecksumKind;
 use zfs_format::vdev::LeafId;
@@ -18,6 +21,8 @@ pub(super) struct Shared<'a> {
     pub(super) progress: &'a Progress,
     pub(super) counters: &'a Counters,
     pub(super) sink: &'a Sink,
+    /// Where to note what one more failure would lose, when that was asked for.
+    pub(super) at_risk: Option<&'a AtRisk>,
 }
 
 /// A copy that a fast check found bad; the close look is for the first bad copy of a block only, so that a block with
@@ -58,8 +63,21 @@ impl Shared<'_> {
         self.counters.copies_verified.fetch_add(striped.len() as u64, Relaxed);
         self.progress.add_done(bp.asize_bytes());
         self.count_decoded(bp, &verification);
+        if !verification.copies.is_empty() {
+            self.counters.add_redundancy(&verification.redundancy);
+            self.note_margin(bp, bookmark, &verification.redundancy);
+        }
         self.report(bp, bookmark, &verification, &observed);
         verification.plain.is_ok()
+    }
+
+    /// Notes an object that is one failure from loss.
+    pub(super) fn note_margin(&self, bp: &Blkptr, bookmark: Bookmark, redundancy: &Redundancy) {
+        if let Some(at_risk) = self.at_risk
+            && is_at_risk(redundancy)
+        {
+            at_risk.add(bp, bookmark);
+        }
     }
 
     /// Looks again at a block of which a fast check found a copy bad.
@@ -73,6 +91,16 @@ impl Shared<'_> {
             Some((CopyState::Stale, _)) => self.counters.add_stale(suspect.leaf),
             Some((CopyState::Unsupported(_), bytes)) => self.counters.add_unsupported(bytes),
             _ => {}
+        }
+        // Of several copies that are not good the first one corrects what was counted.
+        let is_weaker = |copy: &&CopyRead| !copy.state.is_good() && !matches!(copy.state, CopyState::Missing);
+        if verification.copies.iter().find(is_weaker).is_some_and(|first| is_suspect(&first)) {
+            let assumed = assumed(self.reader.tree(), bp);
+            self.counters.take_redundancy(&assumed);
+            self.counters.add_redundancy(&verification.redundancy);
+            if !is_at_risk(&assumed) {
+                self.note_margin(bp, bookmark, &verification.redundancy);
+            }
         }
         let is_bad = |copy: &&CopyRead| !copy.state.is_good() && !copy.state.is_unknown();
         let reporter = match verification.copies.iter().find(is_bad) {
@@ -127,6 +155,9 @@ impl Shared<'_> {
             Some(_) => false,
         };
         self.count_errors(&bad, is_lost);
+        if verification.is_lost {
+            self.count_unlocks(copies, 1 + hidden_blocks);
+        }
         let counter = if is_whole { &self.counters.degraded_blocks } else { &self.counters.lost_blocks };
         counter.fetch_add(1, Relaxed);
         self.progress.add_bad_block();
@@ -154,6 +185,47 @@ impl Shared<'_> {
                 CopyState::Failed(_) | CopyState::OutOfRange => top.read_errors.fetch_add(1, Relaxed),
                 _ => top.checksum_errors.fetch_add(1, Relaxed),
             };
+        }
+    }
+
+    /// A block is out of reach: which of the missing devices would bring it, and `blocks` with it, back?
+    fn count_unlocks(&self, copies: &[CopyRead], blocks: u64) {
+        let tree = self.reader.tree();
+        let mut leaves = BTreeSet::new();
+        let mut tops = BTreeSet::new();
+        for part in copies {
+            if !matches!(part.state, CopyState::Missing) {
+                continue;
+            }
+            match (part.leaf, part.role) {
+                (Some(leaf), Role::Copy) => drop(leaves.insert(leaf)),
+                (Some(leaf), _) => {
+                    // One device is enough when the missing ones are one more than parity makes up for.
+                    let of_address = copies.iter().filter(|other| other.copy == part.copy && other.role != Role::Copy);
+                    let missing: BTreeSet<LeafId> = of_address
+                        .filter(|other| matches!(other.state, CopyState::Missing))
+                        .filter_map(|other| other.leaf)
+                        .collect();
+                    if missing.len() as u64 <= tree.parity(part.dva.vdev) + 1 {
+                        leaves.insert(leaf);
+                    }
+                }
+                // An entry for a whole address stands behind those of its columns.
+                (None, _) if tree.tops.get(part.dva.vdev as usize).is_some_and(Option::is_none) => {
+                    tops.insert(part.dva.vdev);
+                }
+                (None, _) => {}
+            }
+        }
+        for leaf in leaves {
+            if let Some(leaf) = self.counters.leaves.get(leaf.0) {
+                leaf.unlocks.fetch_add(blocks, Relaxed);
+            }
+        }
+        for top in tops {
+            if let Some(top) = self.counters.tops.get(top as usize) {
+                top.unlocks.fetch_add(blocks, Relaxed);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod counters;
 mod files;
 mod intent_log;
 mod judge;
+mod margin;
 mod names;
 mod patterns;
 mod queue;

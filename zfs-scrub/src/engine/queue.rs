@@ -4,8 +4,10 @@
 //! reads that cover several blocks, small gaps included. Memory is bounded by the size of a batch.
 
 use super::Bookmark;
-use zfs_format::ondisk::blkptr::Blkptr;
-use zfs_format::vdev::{Layout, LeafId, Place, Placement, VdevTree};
+use zfs_format::block::{Redundancy, Strength};
+use zfs_format::ondisk::blkptr::{Blkptr, Dva};
+use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
+use zfs_format::vdev::{Layout, LeafId, Place, Side, VdevTree};
 
 /// Gaps up to this size are read through: on a disk that is cheaper than a second request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
@@ -22,7 +24,8 @@ pub(super) struct Queued {
 /// One address of one queued block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target {
-    vdev: u32,
+    /// Index of the top-level vdev that holds it, which is not the one of the pointer when that was removed.
+    vdev: usize,
     pub(super) offset_bytes: u64,
     /// Index in [`Batch::blocks`].
     pub(super) block: u32,
@@ -92,19 +95,32 @@ impl Queue {
         self.blocks.is_empty()
     }
 
-    /// Hands over what was collected, sorted and cut into tasks. `on_missing` hears of each copy that lies on a device
-    /// which was not given, with its size.
-    pub(super) fn seal(&mut self, tree: &VdevTree, on_missing: &mut dyn FnMut(LeafId, u64)) -> Batch {
+    /// Hands over what was collected, sorted and cut into tasks. `ledger` hears of each block that is in an extent, and
+    /// of each copy of it that lies on a device which was not given.
+    pub(super) fn seal(&mut self, tree: &VdevTree, ledger: &mut dyn Ledger) -> Batch {
         let blocks = std::mem::take(&mut self.blocks);
         let mut targets = Vec::with_capacity(blocks.len());
         let mut tasks = Vec::new();
+        let mut addresses = Vec::with_capacity(3);
         for (index, block) in blocks.iter().enumerate() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            if push_targets(tree, index, &block.bp, &mut targets) {
-                tell_missing(tree, &block.bp, on_missing);
-            } else {
+            addresses.clear();
+            let is_regular = find_addresses(tree, &block.bp, &mut addresses);
+            // What lies on no device that was given has no extent.
+            let is_readable = |address: &&Address| first_readable(tree, address.vdev).is_some();
+            let readable = addresses.iter().filter(is_readable);
+            if !is_regular || readable.clone().next().is_none() {
                 tasks.push(Task::Irregular(index));
+                continue;
             }
+            tell(tree, block, &addresses, ledger);
+            targets.extend(readable.enumerate().map(|(order, &Address { vdev, offset_bytes, copy })| Target {
+                vdev,
+                offset_bytes,
+                block: index,
+                copy,
+                is_first: order == 0,
+            }));
         }
         // The head of a disk should move forward for these too.
         tasks.sort_by_cached_key(|task| match task {
@@ -117,51 +133,80 @@ impl Queue {
     }
 }
 
-/// Adds the addresses of a block; false when it has to be verified by itself.
-fn push_targets(tree: &VdevTree, block: u32, bp: &Blkptr, targets: &mut Vec<Target>) -> bool {
-    let before = targets.len();
-    for (copy, dva) in bp.dvas() {
-        let is_regular = !dva.is_gang
-            && match tree.placement(&dva, bp.psize_bytes(), bp.physical_birth_txg()) {
-                Placement::Sides(places) => places.iter().all(|place| matches!(place, Place::Leaf { .. })),
-                Placement::Stripes { .. } => false,
-            };
-        if !is_regular {
-            targets.truncate(before);
-            return false;
-        }
-        if first_readable(tree, dva.vdev).is_some() {
-            let is_first = targets.len() == before;
-            let copy = u8::try_from(copy).unwrap_or(u8::MAX);
-            targets.push(Target { vdev: dva.vdev, offset_bytes: dva.offset_bytes, block, copy, is_first });
-        }
-    }
-    targets.len() > before
+/// Who hears of what lies in extents before it is read.
+pub(super) trait Ledger {
+    /// A block, and its redundancy when every device that was given is good.
+    fn block(&mut self, block: &Queued, assumed: &Redundancy);
+    /// A copy on a device that was not given, with its size.
+    fn missing(&mut self, leaf: LeafId, bytes: u64);
 }
 
-/// Names the copies of a block that lie on devices which were not given.
-fn tell_missing(tree: &VdevTree, bp: &Blkptr, on_missing: &mut dyn FnMut(LeafId, u64)) {
-    for (_, dva) in bp.dvas() {
-        for &leaf in leaves(tree, dva.vdev).iter().filter(|&&leaf| !is_readable(tree, leaf)) {
-            on_missing(leaf, bp.psize_bytes());
+/// One address of a block whose bytes lie together.
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    vdev: usize,
+    offset_bytes: u64,
+    copy: u8,
+}
+
+/// Finds the addresses of a block; false when one of them is such that the block has to be verified by itself.
+fn find_addresses(tree: &VdevTree, bp: &Blkptr, found: &mut Vec<Address>) -> bool {
+    for (copy, dva) in bp.dvas() {
+        let Some((vdev, offset_bytes)) = regular(tree, bp, &dva).filter(|_| !dva.is_gang) else { return false };
+        found.push(Address { vdev, offset_bytes, copy: u8::try_from(copy).unwrap_or(u8::MAX) });
+    }
+    true
+}
+
+/// The vdev, and the offset in it, of an address whose bytes lie together on each of its devices.
+fn regular(tree: &VdevTree, bp: &Blkptr, dva: &Dva) -> Option<(usize, u64)> {
+    let sides = tree.sides(dva, bp.psize_bytes(), bp.physical_birth_txg());
+    let mut at = None;
+    for side in &sides {
+        let Side::Whole { place: Place::Leaf { leaf, device_offset_bytes }, .. } = side else { return None };
+        let vdev = tree.leaf(*leaf)?.top;
+        at.get_or_insert((vdev, device_offset_bytes.checked_sub(VDEV_LABEL_START_BYTES)?));
+    }
+    at.filter(|&(vdev, _)| leaves(tree, vdev).len() == sides.len())
+}
+
+/// Tells of a block in extents, and of its copies that lie on devices which were not given.
+fn tell(tree: &VdevTree, block: &Queued, addresses: &[Address], ledger: &mut dyn Ledger) {
+    for address in addresses {
+        for &leaf in leaves(tree, address.vdev).iter().filter(|&&leaf| !tree.is_given(leaf)) {
+            ledger.missing(leaf, block.bp.psize_bytes());
         }
     }
+    ledger.block(block, &redundancy(tree, addresses));
+}
+
+/// What redundancy a block has when every device that was given is good.
+fn redundancy(tree: &VdevTree, addresses: &[Address]) -> Redundancy {
+    let mut strengths = [Strength::default(); 3];
+    for (address, strength) in addresses.iter().zip(&mut strengths) {
+        let given = leaves(tree, address.vdev).iter().filter(|&&leaf| tree.is_given(leaf)).count();
+        *strength = Strength::of_copies(tree, address.vdev, given);
+    }
+    Redundancy::new(strengths.get(..addresses.len()).unwrap_or_default())
+}
+
+/// The redundancy that was told of a block in extents.
+pub(super) fn assumed(tree: &VdevTree, bp: &Blkptr) -> Redundancy {
+    let mut addresses = Vec::with_capacity(3);
+    find_addresses(tree, bp, &mut addresses);
+    redundancy(tree, &addresses)
 }
 
 /// The devices of a top-level vdev.
-fn leaves(tree: &VdevTree, vdev: u32) -> &[LeafId] {
-    match tree.tops.get(vdev as usize).and_then(Option::as_ref).map(|top| &top.layout) {
+fn leaves(tree: &VdevTree, vdev: usize) -> &[LeafId] {
+    match tree.tops.get(vdev).and_then(Option::as_ref).map(|top| &top.layout) {
         Some(Layout::Copies(leaves)) => leaves,
         _ => &[],
     }
 }
 
-fn is_readable(tree: &VdevTree, leaf: LeafId) -> bool {
-    tree.leaf(leaf).is_some_and(|leaf| leaf.medium.is_some())
-}
-
-fn first_readable(tree: &VdevTree, vdev: u32) -> Option<LeafId> {
-    leaves(tree, vdev).iter().copied().find(|&leaf| is_readable(tree, leaf))
+fn first_readable(tree: &VdevTree, vdev: usize) -> Option<LeafId> {
+    leaves(tree, vdev).iter().copied().find(|&leaf| tree.is_given(leaf))
 }
 
 /// Joins neighbours into extents, one for each device that holds them.
@@ -182,7 +227,7 @@ fn cut(tree: &VdevTree, blocks: &[Queued], targets: &[Target], tasks: &mut Vec<T
             end += 1;
         }
         let first_leaf = first_readable(tree, head.vdev);
-        for &leaf in leaves(tree, head.vdev).iter().filter(|&&leaf| is_readable(tree, leaf)) {
+        for &leaf in leaves(tree, head.vdev).iter().filter(|&&leaf| tree.is_given(leaf)) {
             tasks.push(Task::Extent(Extent {
                 leaf,
                 is_first_leaf: Some(leaf) == first_leaf,

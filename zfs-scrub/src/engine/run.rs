@@ -4,8 +4,9 @@ use super::conclude::{Conclusion, conclude, gather_not_checked};
 use super::counters::{Counters, count_pointer};
 use super::intent_log;
 use super::judge::Shared;
+use super::margin::{self, AtRisk};
 use super::names::name_findings;
-use super::queue::Queue;
+use super::queue::{Ledger, Queue, Queued};
 use super::verify::{SharedBatch, Turns, worker};
 use super::walk::{Feed, FoundDataset, Walk};
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
@@ -17,13 +18,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 use zfs_format::Txg;
-use zfs_format::block::{BlockReader, Work};
+use zfs_format::block::{BlockReader, Redundancy, Work};
 use zfs_format::dataset::DatasetMap;
 use zfs_format::object::ObjectError;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::features;
-use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError};
+use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError, UnknownMapping, load_removed};
 use zfs_format::units::SECTOR_BYTES;
+use zfs_format::vdev::LeafId;
 
 /// Walks the whole pool once, verifies every copy of every block, and answers with what it found.
 ///
@@ -38,14 +40,20 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     labels::check(assembly, &sink);
     let counters = Counters::new(&assembly.tree);
     let reader = BlockReader::new(&assembly.tree);
-    let shared = Shared { reader, options, progress, counters: &counters, sink: &sink };
+    let at_risk = options.at_risk.then(|| AtRisk::new(options.findings_max));
+    let shared = Shared { reader, options, progress, counters: &counters, sink: &sink, at_risk: at_risk.as_ref() };
     let walked = walk_pool(&assembly.chosen.uberblock.rootbp, assembly.chosen.uberblock.txg, shared);
     let mut contents = sink.close();
     if let Some(error) = &prepared.mos_error {
         report_root(&mut contents, error, assembly);
     }
     let mut not_checked = walked.not_checked;
-    name(&mut contents, assembly);
+    name(&mut contents.findings, assembly);
+    let at_risk = at_risk.map(|at_risk| {
+        let (mut findings, blocks, is_cut) = at_risk.into_findings();
+        name(&mut findings, assembly);
+        (margin::files(&findings, &blocks), is_cut)
+    });
     gather_not_checked(&counters, &assembly.tree, options, progress, &mut not_checked);
     let totals = Totals {
         copies_verified: counters.copies_verified.load(Relaxed),
@@ -62,6 +70,7 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
         not_checked,
         totals,
         features: prepared.features,
+        at_risk,
         cancelled: progress.is_cancelled(),
         duration: started.elapsed(),
     }))
@@ -96,6 +105,11 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
         let place = Place { objset: Some(0), ..Place::default() };
         sink.push(Finding::new(Kind::ConfigIncomplete, place, format!("the pool's configuration: {error}")));
     }
+    for UnknownMapping { vdev, error } in load_removed(&mut assembly.tree, &root, &mut work) {
+        let place = Place { objset: Some(0), ..Place::default() };
+        let message = format!("where the blocks of the removed vdev {vdev} went cannot be read: {error}");
+        sink.push(Finding::new(Kind::MosObjectInvalid, place, message));
+    }
     load_dtls(assembly, &root, sink, &mut work);
     if let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work) {
         // Damage to these ZAPs is found by the walk.
@@ -115,22 +129,26 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
 /// Reads which txgs each device is missing. Without a DTL that can be read a device is held to everything.
 fn load_dtls(assembly: &mut Assembly, root: &Blkptr, sink: &Sink, work: &mut Work) {
     let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), root, work) else { return };
-    let mut found = Vec::new();
-    for (index, leaf) in assembly.tree.leaves.iter().enumerate() {
-        let Some(object) = assembly.tree.nodes.get(leaf.node).and_then(|node| node.dtl_object) else { continue };
-        match mos.txg_ranges(object, work) {
-            Ok(ranges) => found.push((index, ranges)),
+    let tree = &assembly.tree;
+    let mut ranges = |node: usize| {
+        let node = tree.nodes.get(node)?;
+        match mos.txg_ranges(node.dtl_object?, work) {
+            Ok(ranges) => Some(ranges),
             Err(error) => {
-                let place = Place { device: Some(leaf.name.clone()), ..Place::default() };
+                let place = Place { device: Some(node.name()), ..Place::default() };
                 let message = format!("what it is missing cannot be read: {error}; it is held to everything");
                 sink.push(Finding::new(Kind::ConfigIncomplete, place, message));
+                None
             }
         }
+    };
+    let leaves: Vec<_> = tree.leaves.iter().map(|leaf| ranges(leaf.node)).collect();
+    let spares: Vec<_> = tree.spares.iter().map(|spare| ranges(spare.node)).collect();
+    for (leaf, ranges) in assembly.tree.leaves.iter_mut().zip(leaves) {
+        leaf.missing_txgs = ranges.unwrap_or_default();
     }
-    for (index, ranges) in found {
-        if let Some(leaf) = assembly.tree.leaves.get_mut(index) {
-            leaf.missing_txgs = ranges;
-        }
+    for (spare, ranges) in assembly.tree.spares.iter_mut().zip(spares) {
+        spare.missing_txgs = ranges.unwrap_or_default();
     }
 }
 
@@ -148,13 +166,26 @@ struct ToWorkers<'a> {
 
 impl Feed for ToWorkers<'_> {
     fn flush(&mut self, queue: &mut Queue) {
-        let counters = self.shared.counters;
-        let batch = queue.seal(self.shared.reader.tree(), &mut |leaf, bytes| counters.add_missing(leaf, 1, bytes));
+        let batch = queue.seal(self.shared.reader.tree(), &mut ToCounters(self.shared));
         let batch = Arc::new(SharedBatch::new(batch));
         for worker in &self.workers {
             // A worker ends only when this side hangs up, so this cannot fail.
             let _ = worker.send(Arc::clone(&batch));
         }
+    }
+}
+
+/// Counts what extents are assumed to hold.
+struct ToCounters<'a>(Shared<'a>);
+
+impl Ledger for ToCounters<'_> {
+    fn block(&mut self, block: &Queued, assumed: &Redundancy) {
+        self.0.counters.add_redundancy(assumed);
+        self.0.note_margin(&block.bp, block.bookmark, assumed);
+    }
+
+    fn missing(&mut self, leaf: LeafId, bytes: u64) {
+        self.0.counters.add_missing(leaf, 1, bytes);
     }
 }
 
@@ -271,17 +302,17 @@ fn report_root(contents: &mut SinkContents, error: &MosError, assembly: &Assembl
 }
 
 /// Names for what was found in datasets.
-fn name(contents: &mut SinkContents, assembly: &Assembly) {
-    if !contents.findings.iter().any(|finding| finding.place.objset.is_some_and(|objset| objset != 0)) {
+fn name(findings: &mut [Finding], assembly: &Assembly) {
+    if !findings.iter().any(|finding| finding.place.objset.is_some_and(|objset| objset != 0)) {
         return;
     }
     let mut work = Work::default();
     let blocks = BlockReader::new(&assembly.tree);
     if let Ok(mut mos) = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work) {
         let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
-        name_findings(&mut contents.findings, blocks, &map, &mut work);
+        name_findings(findings, blocks, &map, &mut work);
     }
-    for finding in &mut contents.findings {
+    for finding in findings {
         let place = &mut finding.place;
         if place.objset.is_some_and(|objset| objset != 0) && place.dataset.is_none() {
             place.no_path_because = Some("its dataset has no name that can be read".into());

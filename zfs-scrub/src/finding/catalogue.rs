@@ -129,6 +129,11 @@ catalogue! {
         meaning: "No copy of the block could be read, and at least one lies on a device that was not given. It may be whole there.",
         causes: "A disk that is unplugged or dead, or a path that was not given.",
         advice: "Give all members of the pool.";
+    /// Much of a device is bad, and the pool knows no reason.
+    MemberBad = "ZC0307", Degraded, "much of a device is bad",
+        meaning: "At least one in ten of the copies and columns on the device is bad, and the pool does not record that the device missed them (its dirty time log does not list their transaction groups). Each bad block has a finding of its own.",
+        causes: "A device that was overwritten or restored from an older copy, a mirror side that was attached by copying, writes that a controller lost, a resilver whose log was dropped.",
+        advice: "Do not trust the device. Find out what happened to it, then let `zpool scrub` repair it, or replace it.";
     /// A dnode has fields that contradict each other.
     DnodeInvalid = "ZC0401", Damaged, "dnode invalid",
         meaning: "The description of an object (a file, a directory, a table of the pool) holds impossible values. What the object holds cannot be reached.",
