@@ -107,7 +107,7 @@ impl Forge {
         // The size as stored is the logical one, 2 is "not compressed", 7 is fletcher4.
         let logical = words[6] & 0xffff;
         words[6] = words[6] & !KEPT_NOT | logical << 16 | 2 << 32 | 7 << 40;
-        words[12..].copy_from_slice(&compute(ChecksumKind::FLETCHER4, self.endian, plain).ok()?);
+        words[12..].copy_from_slice(&compute(ChecksumKind::FLETCHER4, self.endian, plain, None).ok()?);
         let bytes: Vec<u8> = words.into_iter().flat_map(|word| self.bytes(word)).collect();
         bytes.try_into().ok()
     }

@@ -14,12 +14,7 @@ use zfs_format::pool::{Assembly, Mos, Selector, load_removed};
 use zfs_format::vdev::{Layout, LeafId, Node, Source};
 
 /// Pools whose files cannot be read yet.
-const NOT_YET: &[(&str, &str)] = &[
-    ("checksums", "sha512, skein, edonr and blake3 are not verified"),
-    ("dedup-fast", "blake3 is not verified"),
-    ("encryption", "no keys"),
-    ("public/v999", "its version is not supported"),
-];
+const NOT_YET: &[(&str, &str)] = &[("encryption", "no keys"), ("public/v999", "its version is not supported")];
 
 /// Every so many names are looked up by path as well.
 const LOOKUP_EACH: usize = 20;
@@ -38,7 +33,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn open(assembly: &'a Assembly) -> Result<Self, String> {
-        let blocks = BlockReader::new(&assembly.tree);
+        let blocks = assembly.blocks();
         let mut work = Work::default();
         let mos = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work);
         let mut mos = mos.map_err(|error| error.to_string())?;
@@ -166,6 +161,7 @@ fn adopt(assembly: &mut Assembly) -> Result<(), String> {
     let mos = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work);
     let config = mos.map_err(|error| error.to_string())?.config(&mut work).map_err(|error| error.to_string())?;
     assembly.adopt_config(&config).map_err(|error| error.to_string())?;
+    assembly.load_salt(&mut work);
     let unknown = load_removed(&mut assembly.tree, &root, &mut work);
     ensure(unknown.is_empty(), || format!("{unknown:?}"))
 }

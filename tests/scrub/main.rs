@@ -7,6 +7,7 @@
 mod cases;
 mod contents;
 mod evidence;
+mod salt;
 mod support;
 mod threads;
 mod totals;

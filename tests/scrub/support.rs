@@ -12,7 +12,7 @@ use zfs_scrub::{Options, Outcome};
 
 /// A device in memory.
 #[derive(Debug)]
-struct Bytes(Vec<u8>);
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 impl ReadAt for Bytes {
     fn size_bytes(&self) -> u64 {

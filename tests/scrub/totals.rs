@@ -24,7 +24,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("async-destroy-in-progress", DESTROYED),
     ("block-cloning", DEDUP),
     ("checkpoint", "blocks of the checkpoint are not walked"),
-    ("checksums", "sha512, skein, edonr and blake3 are not verified"),
     ("classes-special-dedup-log-cache-spare", DEDUP),
     ("dedup-fast", DEDUP),
     ("dedup-legacy", DEDUP),

@@ -5,7 +5,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use zfs_format::Endian;
-use zfs_format::codec::checksum::{compute, compute_plain, fletcher4_kernel_name};
+use zfs_format::codec::checksum::{SALT_BYTES, Salt, compute, compute_plain, fletcher4_kernel_name};
 use zfs_format::codec::compress::Decompressor;
 use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
 
@@ -49,6 +49,7 @@ fn zstd(plain: &[u8]) -> Vec<u8> {
 
 fn checksums(c: &mut Criterion) {
     let bytes = record();
+    let salt = Salt::new(&[7; SALT_BYTES]);
     let mut group = c.benchmark_group("checksum");
     group.throughput(Throughput::Bytes(bytes.len() as u64));
     let fast = format!("fletcher4/{}", fletcher4_kernel_name());
@@ -57,14 +58,17 @@ fn checksums(c: &mut Criterion) {
         ("fletcher2", ChecksumKind::FLETCHER2),
         ("sha256", ChecksumKind::SHA256),
         ("sha512", ChecksumKind::SHA512),
+        ("skein", ChecksumKind::SKEIN),
+        ("edonr", ChecksumKind::EDONR),
+        ("blake3", ChecksumKind::BLAKE3),
     ] {
-        group.bench_function(name, |b| b.iter(|| compute(kind, Endian::Little, black_box(&bytes))));
+        group.bench_function(name, |b| b.iter(|| compute(kind, Endian::Little, black_box(&bytes), Some(&salt))));
     }
     group.bench_function("fletcher4/big endian", |b| {
-        b.iter(|| compute(ChecksumKind::FLETCHER4, Endian::Big, black_box(&bytes)));
+        b.iter(|| compute(ChecksumKind::FLETCHER4, Endian::Big, black_box(&bytes), None));
     });
     group.bench_function("fletcher4/plain", |b| {
-        b.iter(|| compute_plain(ChecksumKind::FLETCHER4, Endian::Little, black_box(&bytes)));
+        b.iter(|| compute_plain(ChecksumKind::FLETCHER4, Endian::Little, black_box(&bytes), None));
     });
     group.finish();
 }

@@ -30,7 +30,8 @@ fn gather(assembly: &mut Assembly) -> Info {
     if let Some(error) = config.and_then(|config| assembly.adopt_config(&config).err()) {
         output::warning(&format!("the devices are shown as the labels know them: {error}"));
     }
-    let blocks = BlockReader::new(&assembly.tree);
+    assembly.load_salt(&mut work);
+    let blocks = assembly.blocks();
     let (mut features, mut datasets) = (Vec::new(), Vec::new());
     match Mos::open(blocks, &root, &mut work) {
         Ok(mut mos) => {

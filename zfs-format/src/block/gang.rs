@@ -1,7 +1,7 @@
 //! Gang blocks: a block whose addresses lead to headers that point to its pieces.
 
 use super::copies::Search;
-use super::{BlockReader, CopyRead, CopyState, OnBad, ReadError, Redundancy, Role, Verification, Work, bounded, judge};
+use super::{BlockReader, CopyRead, CopyState, OnBad, ReadError, Redundancy, Role, Verification, Work, bounded};
 use crate::codec::checksum;
 use crate::endian::OnDisk;
 use crate::ondisk::blkptr::{BLKPTR_BYTES, Blkptr, Dva};
@@ -69,9 +69,14 @@ impl BlockReader<'_> {
             join(&verification.redundancy);
             payload.extend_from_slice(piece.payload.get(..psize - payload.len()).unwrap_or(&piece.payload));
         }
-        if is_whole && (payload.len() != psize || !judge(bp, &payload).is_good()) {
-            let why = format!("the pieces, {} bytes, do not make the block of {psize}", payload.len());
-            copies.push(whole(bp, CopyState::Broken(why)));
+        let verdict = match is_whole {
+            true if payload.len() == psize => self.judge(bp, &payload),
+            _ => CopyState::BadChecksum,
+        };
+        if is_whole && !verdict.is_good() {
+            let why = || format!("the pieces, {} bytes, do not make the block of {psize}", payload.len());
+            let is_unknown = verdict.is_unknown();
+            copies.push(whole(bp, if is_unknown { verdict } else { CopyState::Broken(why()) }));
             is_whole = false;
         }
         work.payload = payload;

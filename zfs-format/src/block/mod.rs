@@ -12,14 +12,14 @@ mod striped;
 
 pub use redundancy::{Redundancy, Strength};
 
-use crate::FormatError;
-use crate::codec::checksum;
+use crate::codec::checksum::{self, Salt};
 use crate::codec::compress::Decompressor;
 use crate::media::MediaError;
 use crate::ondisk::blkptr::{Blkptr, BlkptrKind, Dva};
-use crate::ondisk::dmu::{CompressKind, ObjectType};
+use crate::ondisk::dmu::{ChecksumKind, CompressKind, ObjectType};
 use crate::units::MAX_BLOCK_BYTES;
 use crate::vdev::{LeafId, VdevTree};
+use crate::{Endian, FormatError};
 use copies::Search;
 
 /// What reading one copy of a block gave.
@@ -169,6 +169,9 @@ impl CopyRead {
     }
 }
 
+/// A way to compute a checksum.
+type Compute = fn(ChecksumKind, Endian, &[u8], Option<&Salt>) -> Result<checksum::Checksum, FormatError>;
+
 /// Sees each part of a copy whose bytes are wrong: the part, its bytes, and the right ones where they are known.
 pub type OnBad<'a> = &'a mut dyn FnMut(&CopyRead, &[u8], Option<&[u8]>);
 
@@ -176,32 +179,6 @@ impl Verification {
     fn without_copies(plain: Result<(), ReadError>) -> Self {
         Self { copies: Vec::new(), is_lost: false, redundancy: Redundancy::default(), plain }
     }
-}
-
-/// True when `payload` (exactly psize bytes, as on disk) matches the pointer's checksum.
-///
-/// # Errors
-/// [`FormatError::Unsupported`] for algorithms this version does not compute.
-pub fn payload_matches(bp: &Blkptr, payload: &[u8]) -> Result<bool, FormatError> {
-    let kind = bp.checksum_kind();
-    if kind.is_none() {
-        return Ok(true);
-    }
-    let computed = checksum::compute(kind, bp.endian(), payload)?;
-    Ok(checksum::matches(kind, computed, bp.checksum(), is_mac_split(bp)))
-}
-
-/// The same by the plain versions of the algorithms: the second opinion before a copy is called bad.
-///
-/// # Errors
-/// [`FormatError::Unsupported`] for algorithms this version does not compute.
-pub fn payload_matches_plainly(bp: &Blkptr, payload: &[u8]) -> Result<bool, FormatError> {
-    let kind = bp.checksum_kind();
-    if kind.is_none() {
-        return Ok(true);
-    }
-    let computed = checksum::compute_plain(kind, bp.endian(), payload)?;
-    Ok(checksum::matches(kind, computed, bp.checksum(), is_mac_split(bp)))
 }
 
 /// Half of the checksum words hold a MAC.
@@ -245,13 +222,26 @@ fn bounded(size: u64) -> Result<usize, FormatError> {
 #[derive(Clone, Copy, Debug)]
 pub struct BlockReader<'a> {
     tree: &'a VdevTree,
+    salt: Option<&'a Salt>,
 }
 
 impl<'a> BlockReader<'a> {
-    /// A reader over the devices of `tree`.
+    /// A reader over the devices of `tree`, without the pool's salt: what needs that is unsupported.
     #[must_use]
     pub fn new(tree: &'a VdevTree) -> Self {
-        Self { tree }
+        Self { tree, salt: None }
+    }
+
+    /// The same reader with the pool's salt, as far as it is known.
+    #[must_use]
+    pub fn with_salt(self, salt: Option<&'a Salt>) -> Self {
+        Self { salt, ..self }
+    }
+
+    /// True when the block's checksum needs a salt that is not known, so that nothing can be said of its copies.
+    #[must_use]
+    pub fn lacks_salt(&self, bp: &Blkptr) -> bool {
+        bp.checksum_kind().is_salted() && self.salt.is_none()
     }
 
     /// The vdev tree it reads from.
@@ -302,10 +292,51 @@ impl<'a> BlockReader<'a> {
             Err(error) => return Verification::without_copies(Err(ReadError::Pointer(error))),
         };
         let mut search = work.search(psize, all);
-        self.search(bp, &mut search, &mut |payload| judge(bp, payload), on_bad);
+        self.search(bp, &mut search, &mut |payload| self.judge(bp, payload), on_bad);
         let Search { is_found, copies, strengths, .. } = search;
         let plain = if is_found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
         Verification { copies, is_lost: !is_found, redundancy: Redundancy::new(&strengths), plain }
+    }
+
+    /// True when `payload` (exactly psize bytes, as on disk) matches the pointer's checksum.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] for algorithms this version does not compute, for salted ones without a salt, and
+    /// for a mismatch that says nothing: edonr of a big-endian host, which OpenZFS itself cannot verify elsewhere.
+    pub fn payload_matches(&self, bp: &Blkptr, payload: &[u8]) -> Result<bool, FormatError> {
+        self.compare(bp, payload, checksum::compute)
+    }
+
+    /// The same by the plain versions of the algorithms: the second opinion before a copy is called bad.
+    ///
+    /// # Errors
+    /// As [`BlockReader::payload_matches`].
+    pub fn payload_matches_plainly(&self, bp: &Blkptr, payload: &[u8]) -> Result<bool, FormatError> {
+        self.compare(bp, payload, checksum::compute_plain)
+    }
+
+    fn compare(&self, bp: &Blkptr, payload: &[u8], compute: Compute) -> Result<bool, FormatError> {
+        let kind = bp.checksum_kind();
+        if kind.is_none() {
+            return Ok(true);
+        }
+        let computed = compute(kind, bp.endian(), payload, self.salt)?;
+        let matches = checksum::matches(kind, computed, bp.checksum(), is_mac_split(bp));
+        if !matches && kind == ChecksumKind::EDONR && bp.endian() == Endian::Big {
+            let feature = "edonr of a big-endian host, where it does not match".into();
+            return Err(FormatError::Unsupported { what: "checksum", feature });
+        }
+        Ok(matches)
+    }
+
+    /// Compares a payload with the pointer's checksum; a mismatch is confirmed by the plain algorithm.
+    fn judge(&self, bp: &Blkptr, payload: &[u8]) -> CopyState {
+        let fast = self.payload_matches(bp, payload);
+        match fast.and_then(|fast| Ok(fast || self.payload_matches_plainly(bp, payload)?)) {
+            Ok(true) => CopyState::Good,
+            Ok(false) => CopyState::BadChecksum,
+            Err(error) => CopyState::Unsupported(error.to_string()),
+        }
     }
 }
 
@@ -323,16 +354,6 @@ fn decoded(bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Veri
         work.plain.clear();
     }
     verification
-}
-
-/// Compares a payload with the pointer's checksum; a mismatch is confirmed by the plain algorithm.
-fn judge(bp: &Blkptr, payload: &[u8]) -> CopyState {
-    let verdict = payload_matches(bp, payload).and_then(|fast| Ok(fast || payload_matches_plainly(bp, payload)?));
-    match verdict {
-        Ok(true) => CopyState::Good,
-        Ok(false) => CopyState::BadChecksum,
-        Err(error) => CopyState::Unsupported(error.to_string()),
-    }
 }
 
 fn read_embedded(bp: &Blkptr, work: &mut Work) -> Result<(), ReadError> {

@@ -281,6 +281,12 @@ impl ChecksumKind {
     pub fn is_dedup_strong(self) -> bool {
         matches!(self, Self::SHA256 | Self::SHA512 | Self::SKEIN | Self::BLAKE3)
     }
+
+    /// Computed with the pool's salt: without it nothing can be said of a block.
+    #[must_use]
+    pub fn is_salted(self) -> bool {
+        matches!(self, Self::SKEIN | Self::EDONR | Self::BLAKE3)
+    }
 }
 
 impl fmt::Display for ChecksumKind {

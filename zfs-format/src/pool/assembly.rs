@@ -1,6 +1,7 @@
 //! From opened media to one pool: which devices belong together, which uberblock is the newest.
 
 use super::labels::{ConfigState, DeviceLabels, Label};
+use crate::codec::checksum::Salt;
 use crate::media::{Medium, ReadAt, probe};
 use crate::ondisk::features;
 use crate::ondisk::nvlist::NvList;
@@ -208,6 +209,8 @@ pub struct Assembly {
     pub chosen: ChosenUberblock,
     /// Vdevs as far as labels, or later the MOS, describe them.
     pub tree: VdevTree,
+    /// The checksum salt, once it was loaded.
+    pub salt: Option<Salt>,
 }
 
 /// A device with its labels read, before it is known to which pool it belongs.
@@ -346,7 +349,20 @@ impl Assembly {
         let mut tree = tree_from_labels(&members, guid, chosen.uberblock.txg)
             .map_err(|source| AssemblyError::Config { name: name.clone(), source })?;
         tree.set_reflow(&chosen.uberblock);
-        Ok(Self { name, guid, state, hostname, hostid, members, duplicates, auxiliaries, ignored, chosen, tree })
+        Ok(Self {
+            name,
+            guid,
+            state,
+            hostname,
+            hostid,
+            members,
+            duplicates,
+            auxiliaries,
+            ignored,
+            chosen,
+            tree,
+            salt: None,
+        })
     }
 
     /// Devices that name this pool in their labels, yet are none of its devices: detached, replaced or removed ones.

@@ -6,6 +6,7 @@ mod assembly;
 mod labels;
 mod mos;
 mod removed;
+mod salt;
 
 pub use assembly::{
     Assembly, AssemblyError, Auxiliary, Candidate, ChosenUberblock, Duplicate, Ignored, Member, PoolChoice, PoolState,

@@ -56,6 +56,11 @@ pub(super) fn gather_not_checked(
         let what = "copies on vdevs, or with checksums, that this version cannot read";
         add(Unsupported, what.into(), Some(blocks), Some(bytes));
     }
+    let (blocks, bytes) = (counters.unsalted_copies.load(Relaxed), counters.unsalted_bytes.load(Relaxed));
+    if blocks > 0 {
+        let what = "copies whose checksum needs the pool's checksum salt, which cannot be read";
+        add(Unsupported, what.into(), Some(blocks), Some(bytes));
+    }
     let encrypted = counters.encrypted_blocks.load(Relaxed);
     if encrypted > 0 {
         let what = "content of encrypted blocks (their checksums were verified)";

@@ -59,6 +59,9 @@ pub(super) struct Counters {
     /// Copies that this version cannot judge, and their bytes.
     pub(super) unsupported_copies: AtomicU64,
     pub(super) unsupported_bytes: AtomicU64,
+    /// Copies whose checksum needs the salt of a pool whose salt cannot be read, and their bytes.
+    pub(super) unsalted_copies: AtomicU64,
+    pub(super) unsalted_bytes: AtomicU64,
     /// Blocks with a checksum that verifies nothing.
     pub(super) unprotected_blocks: AtomicU64,
     /// Blocks that need a key to be decoded.
@@ -80,6 +83,8 @@ impl Counters {
             hidden_objects: AtomicU64::new(0),
             unsupported_copies: AtomicU64::new(0),
             unsupported_bytes: AtomicU64::new(0),
+            unsalted_copies: AtomicU64::new(0),
+            unsalted_bytes: AtomicU64::new(0),
             unprotected_blocks: AtomicU64::new(0),
             encrypted_blocks: AtomicU64::new(0),
         }
@@ -148,6 +153,12 @@ impl Counters {
     pub(super) fn add_unsupported(&self, bytes: u64) {
         self.unsupported_copies.fetch_add(1, Relaxed);
         self.unsupported_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// A copy has a checksum that needs a salt, and the pool's cannot be read.
+    pub(super) fn add_unsalted(&self, bytes: u64) {
+        self.unsalted_copies.fetch_add(1, Relaxed);
+        self.unsalted_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// A copy on a device is out of date, as its DTL says.

@@ -9,6 +9,7 @@ use crate::options::{Options, Progress};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Redundancy, Role, Verification, Work};
+use zfs_format::codec::checksum::compute_plain;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::ChecksumKind;
 use zfs_format::vdev::LeafId;
@@ -41,7 +42,7 @@ impl Shared<'_> {
         let (verification, observed) = self.look(bp, work);
         for part in &verification.copies {
             if matches!(part.state, CopyState::Unsupported(_)) {
-                self.counters.add_unsupported(part.dva.asize_bytes);
+                self.count_unsupported(bp, part.dva.asize_bytes);
             }
             let Some(leaf) = part.leaf else { continue };
             match part.state {
@@ -89,7 +90,7 @@ impl Shared<'_> {
         let is_suspect = |copy: &&CopyRead| (copy.copy, copy.leaf) == (suspect.copy, Some(suspect.leaf));
         match verification.copies.iter().find(is_suspect).map(|copy| (&copy.state, copy.dva.asize_bytes)) {
             Some((CopyState::Stale, _)) => self.counters.add_stale(suspect.leaf),
-            Some((CopyState::Unsupported(_), bytes)) => self.counters.add_unsupported(bytes),
+            Some((CopyState::Unsupported(_), bytes)) => self.count_unsupported(bp, bytes),
             _ => {}
         }
         // Of several copies that are not good the first one corrects what was counted.
@@ -119,6 +120,14 @@ impl Shared<'_> {
             observed.push(observe(bp, bytes, right));
         });
         (verification, observed)
+    }
+
+    fn count_unsupported(&self, bp: &Blkptr, bytes: u64) {
+        if self.reader.lacks_salt(bp) {
+            self.counters.add_unsalted(bytes);
+        } else {
+            self.counters.add_unsupported(bytes);
+        }
     }
 
     fn count_decoded(&self, bp: &Blkptr, verification: &Verification) {
@@ -338,7 +347,7 @@ fn has_single_bit_flip(bp: &Blkptr, bytes: &[u8]) -> bool {
     if bp.checksum_kind() != ChecksumKind::FLETCHER4 || bp.is_protected() {
         return false;
     }
-    let plain = zfs_format::codec::checksum::compute_plain(ChecksumKind::FLETCHER4, bp.endian(), bytes);
+    let plain = compute_plain(ChecksumKind::FLETCHER4, bp.endian(), bytes, None);
     let Ok(found) = plain else { return false };
     let stored = bp.checksum();
     let change = found[0].wrapping_sub(stored[0]).cast_signed();
@@ -359,5 +368,5 @@ fn has_single_bit_flip(bp: &Blkptr, bytes: &[u8]) -> bool {
     let mut repaired = bytes.to_vec();
     let Some(target) = repaired.get_mut(index * 4 + byte) else { return false };
     *target ^= 1 << (bit % 8);
-    zfs_format::block::payload_matches_plainly(bp, &repaired).unwrap_or(false)
+    compute_plain(ChecksumKind::FLETCHER4, bp.endian(), &repaired, None) == Ok(stored)
 }

@@ -39,7 +39,7 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     progress.raise_known(prepared.allocated_bytes);
     labels::check(assembly, &sink);
     let counters = Counters::new(&assembly.tree);
-    let reader = BlockReader::new(&assembly.tree);
+    let reader = assembly.blocks();
     let at_risk = options.at_risk.then(|| AtRisk::new(options.findings_max));
     let shared = Shared { reader, options, progress, counters: &counters, sink: &sink, at_risk: at_risk.as_ref() };
     let walked = walk_pool(&assembly.chosen.uberblock.rootbp, assembly.chosen.uberblock.txg, shared);
@@ -97,6 +97,7 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
                 return Err(AssemblyError::UnsupportedVdevs { name: assembly.name.clone(), kinds });
             }
             prepared.mos_error = Some(error);
+            assembly.load_salt(&mut work);
             return Ok(prepared);
         }
     };
@@ -111,6 +112,7 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
         sink.push(Finding::new(Kind::MosObjectInvalid, place, message));
     }
     load_dtls(assembly, &root, sink, &mut work);
+    assembly.load_salt(&mut work);
     if let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work) {
         // Damage to these ZAPs is found by the walk.
         prepared.features = mos.features(&mut work).unwrap_or_default();
@@ -307,7 +309,7 @@ fn name(findings: &mut [Finding], assembly: &Assembly) {
         return;
     }
     let mut work = Work::default();
-    let blocks = BlockReader::new(&assembly.tree);
+    let blocks = assembly.blocks();
     if let Ok(mut mos) = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work) {
         let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
         name_findings(findings, blocks, &map, &mut work);

@@ -5,7 +5,7 @@ use super::queue::{Batch, Extent, Queued, Target, Task};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use zfs_format::block::{Work, needs_key, payload_matches};
+use zfs_format::block::{Work, needs_key};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::CompressKind;
 use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
@@ -146,7 +146,7 @@ fn allocated(bp: &Blkptr, target: &Target) -> u64 {
 
 /// Checks one copy, and decodes it when this is the copy to decode. False when a close look is needed.
 fn check(shared: &Shared<'_>, bp: &Blkptr, payload: &[u8], decodes_here: bool, work: &mut Work) -> bool {
-    if bp.check().is_err() || !matches!(payload_matches(bp, payload), Ok(true)) {
+    if bp.check().is_err() || !matches!(shared.reader.payload_matches(bp, payload), Ok(true)) {
         return false;
     }
     if !decodes_here {

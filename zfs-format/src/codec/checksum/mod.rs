@@ -1,21 +1,26 @@
 //! Checksums of blocks: which algorithm, which words, and how they are compared.
 //!
-//! The input is always the psize bytes as stored: compressed, encrypted, padded. Fletcher sums are exact and cheap, so
-//! they exist twice: a fast form chosen for this CPU and checked once against the plain one, and the plain one itself,
-//! which gives a second opinion before a mismatch is reported.
+//! The input is always the psize bytes as stored: compressed, encrypted, padded. What uses vector instructions exists
+//! twice: a fast form for this CPU, and a plain one which gives a second opinion before a mismatch is reported. Three
+//! algorithms need the pool's [`Salt`].
 
+mod blake3;
+mod edonr;
 mod embedded;
 mod fletcher2;
 mod fletcher4;
 #[cfg(target_arch = "x86_64")]
 mod fletcher4_x86;
+mod salt;
 mod sha;
+mod skein;
 
 #[cfg(test)]
 mod tests;
 
 pub use embedded::{Embedded, embedded_fletcher_words, embedded_sha256_words, verify_embedded_sha256};
 pub use fletcher4::kernel_name as fletcher4_kernel_name;
+pub use salt::{SALT_BYTES, Salt};
 
 use crate::ondisk::dmu::ChecksumKind;
 use crate::{Endian, FormatError};
@@ -29,36 +34,55 @@ pub type Checksum = [u64; 4];
 /// that is no multiple of 4 (fletcher4) or 16 (fletcher2) the last bytes do not count. Real sizes are multiples of 512.
 ///
 /// # Errors
-/// [`FormatError::Unsupported`] for algorithms this build does not have; [`FormatError::BadField`] for values that
-/// never stand in a pointer to a block: `inherit`, `on`, and those whose checksum is inside the block itself.
+/// [`FormatError::Unsupported`] for algorithms this build does not have, and for salted ones without a salt;
+/// [`FormatError::BadField`] for values that never stand in a pointer to a block: `inherit`, `on`, and those whose
+/// checksum is inside the block itself.
 ///
 /// Source: OpenZFS module/zfs/zio_checksum.c, `zio_checksum_table`, `zio_checksum_compute`.
-pub fn compute(kind: ChecksumKind, endian: Endian, bytes: &[u8]) -> Result<Checksum, FormatError> {
-    dispatch(kind, endian, bytes, fletcher4::fast)
+pub fn compute(kind: ChecksumKind, endian: Endian, bytes: &[u8], salt: Option<&Salt>) -> Result<Checksum, FormatError> {
+    dispatch(kind, endian, bytes, salt, &FAST)
 }
 
-/// The same as [`compute`] with the plain form of fletcher4, which depends on no CPU feature.
+/// The same as [`compute`] with the plain forms of fletcher4 and blake3, where nothing is computed side by side.
 ///
 /// The other algorithms have one form only, so for them this is a second run and not a second opinion.
 ///
 /// # Errors
 /// As [`compute`].
-pub fn compute_plain(kind: ChecksumKind, endian: Endian, bytes: &[u8]) -> Result<Checksum, FormatError> {
-    dispatch(kind, endian, bytes, fletcher4::plain)
+pub fn compute_plain(
+    kind: ChecksumKind,
+    endian: Endian,
+    bytes: &[u8],
+    salt: Option<&Salt>,
+) -> Result<Checksum, FormatError> {
+    dispatch(kind, endian, bytes, salt, &PLAIN)
 }
+
+/// The algorithms that have two forms.
+struct Forms {
+    fletcher4: fn(Endian, &[u8]) -> Checksum,
+    blake3: fn(&[u8; SALT_BYTES], &[u8]) -> [u8; 32],
+}
+
+const FAST: Forms = Forms { fletcher4: fletcher4::fast, blake3: blake3::fast };
+const PLAIN: Forms = Forms { fletcher4: fletcher4::plain, blake3: blake3::plain };
 
 fn dispatch(
     kind: ChecksumKind,
     endian: Endian,
     bytes: &[u8],
-    fletcher4: fn(Endian, &[u8]) -> Checksum,
+    salt: Option<&Salt>,
+    forms: &Forms,
 ) -> Result<Checksum, FormatError> {
     match kind {
         ChecksumKind::OFF | ChecksumKind::NOPARITY => Ok([0; 4]),
         ChecksumKind::FLETCHER2 => Ok(fletcher2::plain(endian, bytes)),
-        ChecksumKind::FLETCHER4 => Ok(fletcher4(endian, bytes)),
+        ChecksumKind::FLETCHER4 => Ok((forms.fletcher4)(endian, bytes)),
         ChecksumKind::SHA256 => Ok(sha::sha256(&[bytes])),
         ChecksumKind::SHA512 => Ok(sha::sha512_256(endian, bytes)),
+        ChecksumKind::SKEIN => Ok(cut_words(endian, &salted(kind, salt)?.skein.digest(bytes))),
+        ChecksumKind::EDONR => Ok(cut_words(endian, &salted(kind, salt)?.edonr.digest(bytes))),
+        ChecksumKind::BLAKE3 => Ok(sha::words(endian, &(forms.blake3)(&salted(kind, salt)?.blake3, bytes))),
         ChecksumKind::LABEL | ChecksumKind::GANG_HEADER | ChecksumKind::ZILOG | ChecksumKind::ZILOG2 => {
             Err(FormatError::bad_field("checksum", "kind", kind.0.into(), "one whose words are in the pointer"))
         }
@@ -67,10 +91,17 @@ fn dispatch(
     }
 }
 
-/// True when [`compute`] can compute `kind`. `off` and `noparity` count as computable: there is nothing to do.
-#[must_use]
-pub fn is_supported(kind: ChecksumKind) -> bool {
-    compute(kind, Endian::NATIVE, &[]).is_ok()
+fn salted(kind: ChecksumKind, salt: Option<&Salt>) -> Result<&Salt, FormatError> {
+    salt.ok_or_else(|| {
+        let feature = format!("{kind} without the pool's checksum salt, which cannot be read");
+        FormatError::Unsupported { what: "checksum", feature }
+    })
+}
+
+/// The first half of a digest of 64 bytes, as words.
+fn cut_words(endian: Endian, digest: &[u8; 64]) -> Checksum {
+    let [first, _] = digest.as_chunks::<32>().0 else { return [0; 4] };
+    sha::words(endian, first)
 }
 
 /// Compares what was computed with what is stored.

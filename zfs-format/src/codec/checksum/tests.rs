@@ -29,31 +29,63 @@ fn any_endian() -> impl Strategy<Value = Endian> {
 
 #[test]
 fn sha256_matches_fips_180_vectors() {
-    let abc = compute(ChecksumKind::SHA256, Endian::Little, b"abc").unwrap();
+    let abc = compute(ChecksumKind::SHA256, Endian::Little, b"abc", None).unwrap();
     assert_eq!(abc, [0xba78_16bf_8f01_cfea, 0x4141_40de_5dae_2223, 0xb003_61a3_9617_7a9c, 0xb410_ff61_f200_15ad]);
-    assert_eq!(compute(ChecksumKind::SHA256, Endian::Big, b"abc"), Ok(abc), "words are big endian on any host");
-    let empty = compute(ChecksumKind::SHA256, Endian::Little, b"").unwrap();
+    assert_eq!(compute(ChecksumKind::SHA256, Endian::Big, b"abc", None), Ok(abc), "words are big endian on any host");
+    let empty = compute(ChecksumKind::SHA256, Endian::Little, b"", None).unwrap();
     assert_eq!(empty, [0xe3b0_c442_98fc_1c14, 0x9afb_f4c8_996f_b924, 0x27ae_41e4_649b_934c, 0xa495_991b_7852_b855]);
 }
 
 #[test]
 fn sha512_is_sha512_256_with_words_in_the_writers_order() {
-    let big = compute(ChecksumKind::SHA512, Endian::Big, b"abc").unwrap();
+    let big = compute(ChecksumKind::SHA512, Endian::Big, b"abc", None).unwrap();
     assert_eq!(big, [0x5304_8e26_8194_1ef9, 0x9b2e_29b7_6b4c_7dab, 0xe4c2_d0c6_34fc_6d46, 0xe0e2_f131_07e7_af23]);
-    let little = compute(ChecksumKind::SHA512, Endian::Little, b"abc").unwrap();
+    let little = compute(ChecksumKind::SHA512, Endian::Little, b"abc", None).unwrap();
     assert_eq!(little, big.map(u64::swap_bytes));
 }
 
 #[test]
 fn fletcher_sums_of_small_inputs_are_as_computed_by_hand() {
     let words: Vec<u8> = [1_u32, 2, 3].into_iter().flat_map(u32::to_le_bytes).collect();
-    assert_eq!(compute(ChecksumKind::FLETCHER4, Endian::Little, &words), Ok([6, 10, 15, 21]));
+    assert_eq!(compute(ChecksumKind::FLETCHER4, Endian::Little, &words, None), Ok([6, 10, 15, 21]));
     let words: Vec<u8> = [1_u32, 2, 3].into_iter().flat_map(u32::to_be_bytes).collect();
-    assert_eq!(compute(ChecksumKind::FLETCHER4, Endian::Big, &words), Ok([6, 10, 15, 21]));
+    assert_eq!(compute(ChecksumKind::FLETCHER4, Endian::Big, &words, None), Ok([6, 10, 15, 21]));
     let words: Vec<u8> = [1_u64, 10, 2, 20].into_iter().flat_map(u64::to_le_bytes).collect();
-    assert_eq!(compute(ChecksumKind::FLETCHER2, Endian::Little, &words), Ok([3, 30, 4, 40]));
+    assert_eq!(compute(ChecksumKind::FLETCHER2, Endian::Little, &words, None), Ok([3, 30, 4, 40]));
     let words: Vec<u8> = [1_u64, 10, 2, 20].into_iter().flat_map(u64::to_be_bytes).collect();
-    assert_eq!(compute(ChecksumKind::FLETCHER2, Endian::Big, &words), Ok([3, 30, 4, 40]));
+    assert_eq!(compute(ChecksumKind::FLETCHER2, Endian::Big, &words, None), Ok([3, 30, 4, 40]));
+}
+
+/// 32 bytes of 0x20 and up.
+pub(super) fn counting_salt() -> [u8; SALT_BYTES] {
+    std::array::from_fn(|index| 0x20 + index as u8)
+}
+
+/// The input of BLAKE3's official vectors: 0 to 250, again and again.
+pub(super) fn counting(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8).collect()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn salted_digests_are_cut_to_four_words_in_the_writers_order() {
+    let salt = Salt::new(&counting_salt());
+    let bytes = counting(512);
+    for (kind, digest) in [
+        (ChecksumKind::SKEIN, salt.skein.digest(&bytes).to_vec()),
+        (ChecksumKind::EDONR, salt.edonr.digest(&bytes).to_vec()),
+        (ChecksumKind::BLAKE3, blake3::plain(&salt.blake3, &bytes).to_vec()),
+    ] {
+        for endian in [Endian::Little, Endian::Big] {
+            let stored =
+                compute(kind, endian, &bytes, Some(&salt)).unwrap().map(|word| bytes_of(endian, word)).concat();
+            assert_eq!(stored, digest[..32], "{kind}");
+            assert_eq!(compute_plain(kind, endian, &bytes, Some(&salt)), compute(kind, endian, &bytes, Some(&salt)));
+        }
+    }
 }
 
 #[test]
@@ -67,18 +99,21 @@ fn largest_block_of_ones_agrees_in_all_forms() {
 
 #[test]
 fn kinds_without_words_in_the_pointer_are_told_apart() {
-    let answer = |kind| compute(kind, Endian::Little, &[1, 2, 3, 4]);
+    let answer = |kind| compute(kind, Endian::Little, &[1, 2, 3, 4], None);
     assert_eq!(answer(ChecksumKind::OFF), Ok([0; 4]));
     assert_eq!(answer(ChecksumKind::NOPARITY), Ok([0; 4]));
     for kind in [0, 1, 3, 4, 5, 9].map(ChecksumKind) {
         assert!(matches!(answer(kind), Err(FormatError::BadField { .. })), "{kind}");
-        assert!(!is_supported(kind));
     }
     for kind in [12, 13, 14, 15, 255].map(ChecksumKind) {
         assert!(matches!(answer(kind), Err(FormatError::Unsupported { .. })), "{kind}");
     }
     for kind in [2, 6, 7, 8, 10, 11].map(ChecksumKind) {
-        assert!(is_supported(kind), "{kind}");
+        assert!(answer(kind).is_ok(), "{kind}");
+    }
+    let salt = Salt::new(&[0; SALT_BYTES]);
+    for kind in [12, 13, 14].map(ChecksumKind) {
+        assert!(kind.is_salted() && compute(kind, Endian::Little, &[1, 2, 3, 4], Some(&salt)).is_ok(), "{kind}");
     }
 }
 
@@ -127,8 +162,8 @@ proptest! {
         prop_assert_eq!(fletcher4::lanes::<4>(endian, &bytes), plain);
         prop_assert_eq!(fletcher4::lanes::<8>(endian, &bytes), plain);
         prop_assert_eq!(fletcher4::lanes::<16>(endian, &bytes), plain);
-        prop_assert_eq!(compute(ChecksumKind::FLETCHER4, endian, &bytes).unwrap(), plain);
-        prop_assert_eq!(compute_plain(ChecksumKind::FLETCHER4, endian, &bytes).unwrap(), plain);
+        prop_assert_eq!(compute(ChecksumKind::FLETCHER4, endian, &bytes, None).unwrap(), plain);
+        prop_assert_eq!(compute_plain(ChecksumKind::FLETCHER4, endian, &bytes, None).unwrap(), plain);
     }
 
     #[test]
