@@ -21,8 +21,6 @@ const ROTATIONS: [[u32; 4]; 8] = [
     [25, 29, 39, 43],
     [8, 35, 56, 22],
 ];
-/// Word `i` of the next round is this word of the last one.
-const PERMUTATION: [usize; WORDS] = [2, 1, 4, 7, 6, 5, 0, 3];
 
 type State = [u64; WORDS];
 
@@ -119,21 +117,29 @@ fn encrypted(key: &State, tweak: [u64; 2], block: &[u8; BLOCK_BYTES]) -> State {
 /// Subkey `S` and four rounds, twice. `S` is a constant so that every index is one.
 #[inline(always)]
 fn eight_rounds<const S: usize>(state: &mut State, keys: &[u64; WORDS + 1], tweaks: &[u64; 3]) {
-    for (round, rotations) in ROTATIONS.iter().enumerate() {
-        match round {
-            0 => add_subkey(S, state, keys, tweaks),
-            4 => add_subkey(S + 1, state, keys, tweaks),
-            _ => {}
-        }
-        let mut mixed = [0; WORDS];
-        for (pair, &rotation) in rotations.iter().enumerate() {
-            let [left, right] = [state[2 * pair], state[2 * pair + 1]];
-            let sum = left.wrapping_add(right);
-            mixed[2 * pair] = sum;
-            mixed[2 * pair + 1] = right.rotate_left(rotation) ^ sum;
-        }
-        *state = PERMUTATION.map(|from| mixed[from]);
+    let [a, b, c, d, e, f, g, h] = ROTATIONS;
+    add_subkey(S, state, keys, tweaks);
+    for rotations in [a, b, c, d] {
+        *state = round(*state, rotations);
     }
+    add_subkey(S + 1, state, keys, tweaks);
+    for rotations in [e, f, g, h] {
+        *state = round(*state, rotations);
+    }
+}
+
+/// Mixes four pairs of words, and permutes the words.
+#[inline(always)]
+fn round([a, b, c, d, e, f, g, h]: State, rotations: [u32; 4]) -> State {
+    let mix = |left: u64, right: u64, rotation| {
+        let sum = left.wrapping_add(right);
+        (sum, right.rotate_left(rotation) ^ sum)
+    };
+    let (a, b) = mix(a, b, rotations[0]);
+    let (c, d) = mix(c, d, rotations[1]);
+    let (e, f) = mix(e, f, rotations[2]);
+    let (g, h) = mix(g, h, rotations[3]);
+    [c, b, e, h, g, f, a, d]
 }
 
 #[inline(always)]
