@@ -7,6 +7,7 @@ use std::hint::black_box;
 use zfs_format::Endian;
 use zfs_format::codec::checksum::{SALT_BYTES, Salt, compute, compute_plain, fletcher4_kernel_name};
 use zfs_format::codec::compress::Decompressor;
+use zfs_format::codec::parity::{PARITY_MAX, generate_rows, kernel_name, reconstruct};
 use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
 
 const RECORD_BYTES: usize = 128 << 10;
@@ -89,5 +90,31 @@ fn decompression(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(kernels, checksums, decompression);
+/// A record over eight data columns; speed is in bytes of the record.
+fn parity(c: &mut Criterion) {
+    let bytes = record();
+    let columns: Vec<&[u8]> = bytes.chunks(RECORD_BYTES / 8).collect();
+    let mut rows = vec![vec![0; RECORD_BYTES / 8]; PARITY_MAX];
+    let mut group = c.benchmark_group(format!("parity/{}", kernel_name()));
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    for (count, name) in [(1, "P"), (2, "P+Q"), (3, "P+Q+R")] {
+        let mut slices: Vec<&mut [u8]> = rows.iter_mut().take(count).map(Vec::as_mut_slice).collect();
+        group.bench_function(name, |b| b.iter(|| generate_rows(black_box(&columns), &mut slices)));
+    }
+    let rows: Vec<(usize, &[u8])> = rows.iter().map(Vec::as_slice).enumerate().collect();
+    let mut damaged = bytes.clone();
+    for (lost, trusted, name) in [
+        (&[3_usize][..], &rows[..1], "1 lost, by P"),
+        (&[3], &rows[1..2], "1 lost, by Q"),
+        (&[2, 5], &rows[..2], "2 lost, by P and Q"),
+        (&[0, 3, 6], &rows[..], "3 lost"),
+    ] {
+        let mut slices: Vec<&mut [u8]> = damaged.chunks_mut(RECORD_BYTES / 8).collect();
+        group.bench_function(name, |b| b.iter(|| reconstruct(black_box(&mut slices), lost, trusted)));
+    }
+    assert!(damaged == bytes);
+    group.finish();
+}
+
+criterion_group!(kernels, checksums, parity, decompression);
 criterion_main!(kernels);

@@ -65,17 +65,6 @@ pub(super) fn inverted(matrix: &[[u8; PARITY_MAX]; PARITY_MAX], size: usize) -> 
     Some(right)
 }
 
-/// Adds `factor` times `source` to `target`; what one is longer than the other is left alone.
-pub(super) fn add_scaled(factor: u8, source: &[u8], target: &mut [u8]) {
-    let mut multiples = [0; 256];
-    for (value, multiple) in (0..=255).zip(multiples.iter_mut()) {
-        *multiple = product(factor, value);
-    }
-    for (target, &source) in target.iter_mut().zip(source) {
-        *target ^= multiples[usize::from(source)];
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,22 +13,41 @@
 
 mod field;
 mod kernels;
+#[cfg(target_arch = "x86_64")]
+mod kernels_x86;
 
-use field::{add_scaled, inverted, power_of_two};
+use field::{inverted, power_of_two};
+use kernels::{Kernels, Rows, Term};
 
 /// The most parity columns a vdev can have.
 pub const PARITY_MAX: usize = 3;
 /// The most data columns a stripe can have.
 pub const DATA_COLUMNS_MAX: usize = 255;
 
+/// Name of the form in use: `avx512`, `avx2`, `baseline` or `plain`.
+#[must_use]
+pub fn kernel_name() -> &'static str {
+    kernels::chosen().name
+}
+
 /// Computes parity row `row` (0 P, 1 Q, 2 R) over `data` into `parity`, whose length is that of the longest column.
 ///
-/// Longer columns are cut, shorter ones extended by zeros.
+/// Longer columns are cut, shorter ones extended by zeros. A row that does not exist leaves `parity` alone.
 pub fn generate(row: usize, data: &[&[u8]], parity: &mut [u8]) {
-    parity.fill(0);
-    for column in data {
-        kernels::horner(row, column, parity);
+    let mut rows = Rows::default();
+    if let Some(wanted) = rows.get_mut(row) {
+        *wanted = parity;
+        (kernels::chosen().generate)(data, &mut rows);
     }
+}
+
+/// Computes the first rows (P, or P and Q, or P, Q and R) together, reading `data` once; otherwise as [`generate`].
+pub fn generate_rows(data: &[&[u8]], parity: &mut [&mut [u8]]) {
+    let mut rows = Rows::default();
+    for (row, parity) in rows.iter_mut().zip(parity) {
+        *row = parity;
+    }
+    (kernels::chosen().generate)(data, &mut rows);
 }
 
 /// Restores lost data columns in place.
@@ -39,6 +58,10 @@ pub fn generate(row: usize, data: &[&[u8]], parity: &mut [u8]) {
 ///
 /// Source: OpenZFS module/zfs/vdev_raidz.c, `vdev_raidz_matrix_reconstruct`.
 pub fn reconstruct(data: &mut [&mut [u8]], lost: &[usize], parity: &[(usize, &[u8])]) -> bool {
+    reconstruct_with(&kernels::chosen(), data, lost, parity)
+}
+
+fn reconstruct_with(kernels: &Kernels, data: &mut [&mut [u8]], lost: &[usize], parity: &[(usize, &[u8])]) -> bool {
     let count = lost.len();
     let columns = data.len();
     let is_possible = count <= parity.len()
@@ -51,25 +74,34 @@ pub fn reconstruct(data: &mut [&mut [u8]], lost: &[usize], parity: &[(usize, &[u
     let Some(matrix) = is_possible.then(|| inverted(&coefficients(columns, lost, rows), count)).flatten() else {
         return false;
     };
-    // What the parity rows say beyond the columns that are there.
-    let mut syndromes: Vec<Vec<u8>> = Vec::with_capacity(count);
-    for &(row, stored) in rows {
-        let mut syndrome = vec![0; stored.len()];
-        for (index, column) in data.iter().enumerate() {
-            let known: &[u8] = if lost.contains(&index) { &[] } else { column };
-            kernels::horner(row, known, &mut syndrome);
-        }
-        kernels::add(stored, &mut syndrome);
-        syndromes.push(syndrome);
-    }
+    let syndromes = syndromes(kernels, data, lost, rows);
     for (solution, &index) in matrix.iter().zip(lost) {
         let Some(column) = data.get_mut(index) else { continue };
-        column.fill(0);
-        for (&factor, syndrome) in solution.iter().zip(&syndromes) {
-            add_scaled(factor, syndrome, column);
-        }
+        let terms = rows.iter().zip(solution).filter_map(|(&(row, _), &factor)| Some((factor, syndromes.get(row)?)));
+        let terms: Vec<Term<'_>> =
+            terms.filter(|(factor, _)| *factor != 0).map(|(factor, syndrome)| (factor, syndrome.as_slice())).collect();
+        (kernels.combine)(&terms, column);
     }
     true
+}
+
+/// What the parity rows say beyond the columns that are there, by the number of the row.
+fn syndromes(kernels: &Kernels, data: &[&mut [u8]], lost: &[usize], rows: &[(usize, &[u8])]) -> [Vec<u8>; PARITY_MAX] {
+    let known: Vec<&[u8]> =
+        data.iter().enumerate().map(|(index, column)| if lost.contains(&index) { &[] } else { &**column }).collect();
+    let mut syndromes: [Vec<u8>; PARITY_MAX] = Default::default();
+    for &(row, stored) in rows {
+        if let Some(syndrome) = syndromes.get_mut(row) {
+            syndrome.resize(stored.len(), 0);
+        }
+    }
+    (kernels.generate)(&known, &mut syndromes.each_mut().map(Vec::as_mut_slice));
+    for &(row, stored) in rows {
+        if let Some(syndrome) = syndromes.get_mut(row) {
+            kernels::add(stored, syndrome);
+        }
+    }
+    syndromes
 }
 
 /// What each lost column counts for in each parity row.
