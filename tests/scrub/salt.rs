@@ -16,7 +16,7 @@ const POOL: &str = "salted";
 /// The object directory of the MOS, where the salt is.
 const DIRECTORY_OBJECT: u64 = 1;
 
-fn devices() -> Vec<u8> {
+fn device() -> Vec<u8> {
     let pool = image(POOL);
     let (name, path) = pool.devices().into_iter().next().unwrap();
     unpack(&path, pool.expected.devices[&name])
@@ -30,7 +30,7 @@ fn scrubbed(bytes: Vec<u8>) -> Outcome {
     scrub(&medium(bytes), POOL, &options()).unwrap()
 }
 
-/// Offset on the device and length of each copy of the directory's blocks, and where the salt's name is in them.
+/// Offset on the device and length of each copy of the directory's blocks.
 fn directory_blocks(bytes: &[u8]) -> Vec<(usize, usize)> {
     let assembly = Assembly::new(&medium(bytes.to_vec()), Some(&Selector::Name(POOL.into()))).unwrap();
     let mut work = Work::default();
@@ -50,8 +50,7 @@ fn directory_blocks(bytes: &[u8]) -> Vec<(usize, usize)> {
 
 #[test]
 fn a_flipped_bit_in_a_block_with_a_salted_checksum_is_found() {
-    // Random bytes are stored as they are: the first 4 KiB of each file's content name their place on the disk.
-    let whole = devices();
+    let whole = device();
     let clean = scrubbed(whole.clone());
     assert_eq!(clean.summary.exit_status, 0, "{:?}", clean.findings);
     let mut assembly = Assembly::new(&medium(whole.clone()), Some(&Selector::Name(POOL.into()))).unwrap();
@@ -65,6 +64,7 @@ fn a_flipped_bit_in_a_block_with_a_salted_checksum_is_found() {
         let name = format!("{POOL}/{dataset}");
         let found = map.datasets.values().find(|found| found.full_name() == name).unwrap();
         let mut objset = ObjsetReader::open(assembly.blocks(), &found.dsl.bp, &mut work).unwrap();
+        // The file of random bytes: its records are stored as they are.
         let file = (0..objset.objects_end()).find_map(|object| {
             let mut object = objset.object(object, &mut work).ok()?;
             let bp = object.blkptr(0, 0, &mut work).ok()??;
@@ -82,7 +82,7 @@ fn a_flipped_bit_in_a_block_with_a_salted_checksum_is_found() {
 
 #[test]
 fn without_a_readable_salt_its_blocks_are_not_checked_and_not_called_damaged() {
-    let mut bytes = devices();
+    let mut bytes = device();
     for (offset, length) in directory_blocks(&bytes) {
         bytes[offset..offset + length].fill(0);
     }
