@@ -1,6 +1,7 @@
 //! A whole pool: everything is visited, everything is counted, nothing is said.
 
 use crate::memory::{options, scrub};
+use crate::model::{is_striped, parity_leaves};
 use fixtures::{
     Attributes, Checksum, Compression, Content, DatasetSpec, Endian, FileSpec, Pool, PoolSpec, TopSpec, make,
 };
@@ -8,14 +9,16 @@ use proptest::prelude::{any, prop_assert_eq, proptest};
 use zfs_scrub::Outcome;
 use zfs_scrub::outcome::{Totals, Verdict};
 
-/// Copies of all blocks on all devices: their number and their bytes.
-fn copies(pool: &Pool) -> (u64, u64) {
-    let spans = || pool.blocks.iter().flat_map(|block| &block.copies).flat_map(|copy| &copy.leaves);
-    (spans().count() as u64, spans().map(|span| span.len_bytes).sum())
+/// Copies of all blocks: those on disks and mirrors by device, those in stripes as one; parity columns; bytes of both.
+fn copies(pool: &Pool) -> (u64, u64, u64) {
+    let copies = || pool.blocks.iter().flat_map(|block| &block.copies);
+    let count = |copy: &fixtures::Copy| if is_striped(copy) { 1 } else { copy.leaves.len() as u64 };
+    let bytes = copies().flat_map(|copy| &copy.leaves).map(|span| span.len_bytes).sum();
+    (copies().map(count).sum(), copies().flat_map(parity_leaves).count() as u64, bytes)
 }
 
-fn assert_whole(pool: &Pool, outcome: &Outcome) {
-    let (copies_verified, bytes_read) = copies(pool);
+pub(crate) fn assert_whole(pool: &Pool, outcome: &Outcome) {
+    let (copies_verified, parity_verified, bytes_read) = copies(pool);
     let made = &pool.totals;
     let expected = Totals {
         blocks: made.blocks,
@@ -27,7 +30,7 @@ fn assert_whole(pool: &Pool, outcome: &Outcome) {
         dedup_saved_bytes: 0,
         cloned_bytes: 0,
         copies_verified,
-        parity_verified: 0,
+        parity_verified,
         decoded_blocks: made.blocks,
         bytes_read,
     };

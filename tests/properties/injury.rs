@@ -16,6 +16,8 @@ pub(crate) enum Extent {
     Address,
     /// All copies.
     Whole,
+    /// So many columns of each address, from one on.
+    Columns(usize),
 }
 
 /// A choice of blocks.
@@ -48,8 +50,18 @@ pub(crate) fn damage() -> impl Strategy<Value = Damage> {
 }
 
 pub(crate) fn blow() -> impl Strategy<Value = Blow> {
+    blow_of(prop_oneof![2 => Just(Extent::One), 1 => Just(Extent::Address), 2 => Just(Extent::Whole)])
+}
+
+/// A blow to stripes: within what parity makes up for, and beyond.
+pub(crate) fn blow_to_columns() -> impl Strategy<Value = Blow> {
+    blow_of(
+        prop_oneof![2 => Just(Extent::One), 6 => (1..=4usize).prop_map(Extent::Columns), 1 => Just(Extent::Address)],
+    )
+}
+
+fn blow_of(extent: impl Strategy<Value = Extent>) -> impl Strategy<Value = Blow> {
     let among = prop_oneof![Just(Among::All), Just(Among::Datasets), Just(Among::Parents)];
-    let extent = prop_oneof![2 => Just(Extent::One), 1 => Just(Extent::Address), 2 => Just(Extent::Whole)];
     (among, any::<Index>(), any::<Index>(), extent, damage()).prop_map(|(among, block, copy, extent, damage)| Blow {
         among,
         block,
@@ -80,8 +92,17 @@ fn aim(pool: &Pool, blow: &Blow) -> Vec<(usize, usize, usize)> {
         Extent::One => vec![*blow.copy.get(&copies.iter().flat_map(sides).collect::<Vec<_>>())],
         Extent::Address => sides(blow.copy.get(copies)),
         Extent::Whole => copies.iter().flat_map(sides).collect(),
+        Extent::Columns(count) => copies.iter().flat_map(|copy| some_of(sides(copy), count, &blow.copy)).collect(),
     };
     chosen.into_iter().map(|(dva, leaf)| (block, dva, leaf)).collect()
+}
+
+/// So many of all, from a chosen one on, and round.
+fn some_of<T>(mut all: Vec<T>, count: usize, from: &Index) -> Vec<T> {
+    let from = from.index(all.len());
+    all.rotate_left(from);
+    all.truncate(count);
+    all
 }
 
 /// Damages the pool. A copy is hit once at most; a blow that changes no byte is no injury.
@@ -89,7 +110,8 @@ pub(crate) fn strike(pool: &mut Pool, blows: &[Blow]) -> Injuries {
     let mut injuries = Injuries::new();
     for blow in blows {
         for (block, dva, leaf) in aim(pool, blow) {
-            let is_new = !injuries.contains_key(&(block, dva, leaf));
+            let device = pool.blocks[block].copies[dva].leaves[leaf].device;
+            let is_new = !pool.devices[device].is_missing && !injuries.contains_key(&(block, dva, leaf));
             if is_new && pool.damage_copy(block, dva, Some(leaf), blow.damage) {
                 injuries.insert((block, dva, leaf), CopyResult::Checksum);
             }

@@ -11,6 +11,7 @@ mod memory;
 mod model;
 mod names;
 mod read_errors;
+mod striped;
 mod threads;
 
 use proptest::prelude::ProptestConfig;

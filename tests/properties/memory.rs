@@ -39,7 +39,7 @@ impl ReadAt for MadeDevice {
     }
 }
 
-/// The devices of a pool, named as the maker names them.
+/// The devices of a pool that are there, named as the maker names them.
 pub(crate) fn media(pool: &Pool, bad: &[BadRange]) -> Vec<Medium> {
     let medium = |(index, device): (usize, &fixtures::Device)| Medium {
         path: PathBuf::from(&device.name),
@@ -48,7 +48,7 @@ pub(crate) fn media(pool: &Pool, bad: &[BadRange]) -> Vec<Medium> {
             bad: bad.iter().filter(|(device, _)| *device == index).map(|(_, range)| range.clone()).collect(),
         }),
     };
-    pool.devices.iter().enumerate().map(medium).collect()
+    pool.devices.iter().enumerate().filter(|(_, device)| !device.is_missing).map(medium).collect()
 }
 
 /// Scrubs a pool some of whose bytes cannot be read. The timings are set to zero, so that outcomes can be compared.

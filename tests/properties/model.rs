@@ -1,6 +1,6 @@
 //! What a scrub has to say of a pool with injuries, by what its maker knows.
 
-use fixtures::{Endian, Family, LeafSpan, MadeBlock, Pool};
+use fixtures::{Copy, Endian, Family, LeafSpan, MadeBlock, Pool};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{CopyResult, Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, Outcome, exit};
@@ -11,7 +11,7 @@ const PACKED_NVLIST: u8 = 3;
 const DIRECTORY: u64 = 1;
 const MOS: &str = "mos";
 
-/// Bad copies by block, address and side of the mirror.
+/// Bad copies, or cells of them, by block, address and leaf: side of the mirror or column.
 pub(crate) type Injuries = BTreeMap<(usize, usize, usize), CopyResult>;
 
 /// A pool, and how its blocks hang together.
@@ -25,21 +25,55 @@ impl<'a> Model<'a> {
         Model { pool, family: Family::new(pool) }
     }
 
-    /// Places and results of all copies of a block, in the order of a report.
-    fn copies(&self, index: usize, injuries: &Injuries) -> Vec<(usize, LeafSpan, CopyResult)> {
-        let mut copies = Vec::new();
+    /// What reading each leaf of a copy gives.
+    fn results(&self, index: usize, copy: &Copy, injuries: &Injuries) -> Vec<CopyResult> {
+        let result = |(leaf, span): (usize, &LeafSpan)| match injuries.get(&(index, copy.dva_index, leaf)) {
+            _ if self.pool.devices[span.device].is_missing => CopyResult::Missing,
+            Some(result) => *result,
+            None => CopyResult::Ok,
+        };
+        copy.leaves.iter().enumerate().map(result).collect()
+    }
+
+    /// The rows of a finding's evidence, in its order.
+    fn rows(&self, index: usize, injuries: &Injuries) -> Vec<Row> {
+        let mut rows = Vec::new();
         for copy in &self.pool.blocks[index].copies {
-            for (leaf, span) in copy.leaves.iter().enumerate() {
-                let result = injuries.get(&(index, copy.dva_index, leaf)).copied().unwrap_or(CopyResult::Ok);
-                copies.push((copy.dva_index, *span, result));
+            let results = self.results(index, copy, injuries);
+            let survives = copy.survives(|leaf| results[leaf] != CopyResult::Ok);
+            for (span, result) in copy.leaves.iter().zip(&results) {
+                // Where a stripe cannot be rebuilt, nothing proves which of the cells that were read lie.
+                let is_judged = survives || !is_striped(copy);
+                if is_judged || !matches!(result, CopyResult::Ok | CopyResult::Checksum) {
+                    rows.push(Row {
+                        copy: copy.dva_index,
+                        device: Some((self.pool.devices[span.device].name.clone(), span.offset_bytes)),
+                        length_bytes: span.len_bytes,
+                        result: *result,
+                    });
+                }
+            }
+            if is_striped(copy) && !survives {
+                let result = failure(copy, &results);
+                rows.push(Row { copy: copy.dva_index, device: None, length_bytes: copy.asize_bytes, result });
             }
         }
-        copies
+        rows
+    }
+
+    /// Whether there is something to say of a block.
+    fn is_worth_a_finding(&self, index: usize, injuries: &Injuries) -> bool {
+        let is_bad = |row: &Row| matches!(row.result, CopyResult::Checksum | CopyResult::ReadError);
+        self.is_lost(index, injuries) || self.rows(index, injuries).iter().any(is_bad)
     }
 
     pub(crate) fn is_lost(&self, index: usize, injuries: &Injuries) -> bool {
-        let copies = self.copies(index, injuries);
-        !copies.is_empty() && copies.iter().all(|(_, _, result)| *result != CopyResult::Ok)
+        let copies = &self.pool.blocks[index].copies;
+        let survives = |copy: &Copy| {
+            let results = self.results(index, copy, injuries);
+            copy.survives(|leaf| results[leaf] != CopyResult::Ok)
+        };
+        !copies.is_empty() && !copies.iter().any(survives)
     }
 
     /// Whether any block above is lost.
@@ -80,7 +114,7 @@ impl<'a> Model<'a> {
     pub(crate) fn check(&self, injuries: &Injuries, outcome: &Outcome) {
         let injured: BTreeSet<usize> = injuries.keys().map(|(block, _, _)| *block).collect();
         let mut expected: BTreeSet<usize> = injured;
-        expected.retain(|index| !self.is_hidden(*index, injuries));
+        expected.retain(|index| self.is_worth_a_finding(*index, injuries) && !self.is_hidden(*index, injuries));
         let (of_blocks, others): (Vec<&Finding>, Vec<&Finding>) =
             outcome.findings.iter().partition(|finding| finding.is_about_block());
         let (mut hidden_blocks, mut hidden_objects) = (0, 0);
@@ -97,22 +131,28 @@ impl<'a> Model<'a> {
         let missed: Vec<_> = expected.iter().map(|index| &self.pool.blocks[*index]).collect();
         assert!(missed.is_empty(), "damage without a finding: {missed:#?}");
         self.check_others(injuries, &others);
-        self.check_not_checked(outcome, hidden_blocks, hidden_objects);
+        self.check_not_checked(injuries, outcome, hidden_blocks, hidden_objects);
         let summary = &outcome.summary;
         assert_eq!((summary.degraded_blocks, summary.lost_blocks), (degraded, lost));
         self.check_totals(injuries, outcome);
-        let is_incomplete = !self.has_directory(injuries);
-        let bits = [(exit::DAMAGED, lost > 0), (exit::DEGRADED, lost == 0 && degraded > 0)];
+        let is_missing = self.pool.devices.iter().any(|device| device.is_missing);
+        let is_incomplete = is_missing || !self.has_directory(injuries);
+        let bits = [(exit::DAMAGED, lost > 0), (exit::DEGRADED, lost == 0 && (degraded > 0 || is_missing))];
         let bits = bits.into_iter().chain([(exit::INCOMPLETE, is_incomplete)]);
         let status: u8 = bits.filter(|(_, is_set)| *is_set).map(|(bit, _)| bit).sum();
         assert_eq!(summary.exit_status, status);
     }
 
-    /// What lost blocks hide is said, and nothing else was left out.
-    fn check_not_checked(&self, outcome: &Outcome, hidden_blocks: u64, hidden_objects: u64) {
+    /// What lost blocks hide is said, and what lies on missing members, and nothing else was left out.
+    fn check_not_checked(&self, injuries: &Injuries, outcome: &Outcome, hidden_blocks: u64, hidden_objects: u64) {
         let mut blocks = None;
         let mut objects = None;
+        let mut missing = BTreeMap::new();
         for left in &outcome.not_checked {
+            if left.reason == NotCheckedReason::MissingMember {
+                missing.insert(left.what.clone(), (left.blocks.unwrap(), left.bytes.unwrap()));
+                continue;
+            }
             assert_eq!(left.reason, NotCheckedReason::BadParent);
             match left.blocks {
                 Some(count) => assert_eq!(blocks.replace(count), None),
@@ -124,6 +164,22 @@ impl<'a> Model<'a> {
             }
         }
         assert_eq!((blocks.unwrap_or(0), objects.unwrap_or(0)), (hidden_blocks, hidden_objects));
+        assert_eq!(missing, self.copies_missing(injuries));
+    }
+
+    /// Copies, or cells of them, on members that are not there, and their bytes.
+    fn copies_missing(&self, injuries: &Injuries) -> BTreeMap<String, (u64, u64)> {
+        let mut missing: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for index in (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries)) {
+            for span in self.pool.blocks[index].copies.iter().flat_map(|copy| &copy.leaves) {
+                let device = &self.pool.devices[span.device];
+                if device.is_missing {
+                    let sum = missing.entry(format!("copies on {}", device.name)).or_default();
+                    *sum = (sum.0 + 1, sum.1 + span.len_bytes);
+                }
+            }
+        }
+        missing
     }
 
     /// The block at the place that a finding names.
@@ -140,23 +196,25 @@ impl<'a> Model<'a> {
     /// Compares a finding with what is known of its block; returns how many blocks it hides.
     fn check_finding(&self, index: usize, injuries: &Injuries, finding: &Finding) -> u64 {
         let block = &self.pool.blocks[index];
-        let copies = self.copies(index, injuries);
-        let found: Vec<_> = finding.copies.iter().map(|copy| (copy.copy, copy.device.clone(), copy.result)).collect();
-        let device = |span: &LeafSpan| Some(self.pool.devices[span.device].name.clone());
-        let wanted: Vec<_> = copies.iter().map(|(dva, span, result)| (*dva, device(span), *result)).collect();
-        assert_eq!(found, wanted, "{finding:#?}");
-        for (copy, (dva, span, _)) in finding.copies.iter().zip(&copies) {
-            let made = &block.copies[*dva];
+        let rows = self.rows(index, injuries);
+        let found = finding.copies.iter().map(|copy| Row {
+            copy: copy.copy,
+            device: copy.device.clone().zip(copy.device_offset_bytes),
+            length_bytes: copy.length_bytes,
+            result: copy.result,
+        });
+        assert_eq!(found.collect::<Vec<_>>(), rows, "{finding:#?}");
+        for copy in &finding.copies {
+            let made = &block.copies[copy.copy];
             assert_eq!((copy.vdev as usize, copy.offset_bytes), (made.top, made.offset_bytes));
-            assert_eq!((copy.size_bytes, copy.length_bytes), (made.asize_bytes, block.psize));
-            assert_eq!(copy.device_offset_bytes, Some(span.offset_bytes));
+            assert_eq!(copy.size_bytes, made.asize_bytes);
         }
         let is_lost = self.is_lost(index, injuries);
         let severity = if is_lost { Severity::Damaged } else { Severity::Degraded };
         assert_eq!((finding.severity, finding.recoverable), (severity, !is_lost));
         assert_eq!(finding.place.object_type.map(|kind| kind.0), Some(block.object_type));
         let is_root = block.owner.dataset == MOS && block.level < 0;
-        let has_checksum = copies.iter().any(|(_, _, result)| *result == CopyResult::Checksum);
+        let has_checksum = rows.iter().any(|row| row.result == CopyResult::Checksum);
         let kind = match (is_root && is_lost, has_checksum) {
             (true, _) => Kind::RootLost,
             (false, true) => Kind::BlockChecksum,
@@ -219,6 +277,8 @@ impl<'a> Model<'a> {
         } else if !self.has_config(injuries) {
             wanted.push(Kind::ConfigIncomplete);
         }
+        let missing = self.pool.devices.iter().filter(|device| device.is_missing);
+        wanted.extend(missing.map(|_| Kind::MemberMissing));
         let found: Vec<Kind> = others.iter().map(|finding| finding.kind).collect();
         assert_eq!(found, wanted, "{others:#?}");
     }
@@ -227,30 +287,87 @@ impl<'a> Model<'a> {
     fn check_totals(&self, injuries: &Injuries, outcome: &Outcome) {
         let visited: Vec<usize> =
             (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries)).collect();
-        let mut copies = 0;
-        let mut bytes = 0;
-        let mut bad = vec![(0, 0); self.pool.devices.len()];
+        let (mut copies, mut parity, mut bytes) = (0, 0, 0);
+        let mut is_any_stripe_lost = false;
+        let mut bad: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for index in &visited {
-            for (_, span, result) in self.copies(*index, injuries) {
-                if result == CopyResult::ReadError {
-                    bad[span.device].1 += 1;
-                    continue;
+            for row in self.rows(*index, injuries) {
+                let Some((device, _)) = row.device else { continue };
+                let errors = bad.entry(device).or_default();
+                errors.0 += u64::from(row.result == CopyResult::Checksum);
+                errors.1 += u64::from(row.result == CopyResult::ReadError);
+            }
+            for copy in &self.pool.blocks[*index].copies {
+                let results = self.results(*index, copy, injuries);
+                let is_read = |leaf: usize| matches!(results[leaf], CopyResult::Ok | CopyResult::Checksum);
+                let read = || (0..results.len()).filter(|leaf| is_read(*leaf));
+                bytes += read().map(|leaf| copy.leaves[leaf].len_bytes).sum::<u64>();
+                if is_striped(copy) {
+                    is_any_stripe_lost |= !copy.survives(|leaf| results[leaf] != CopyResult::Ok);
+                    copies += 1;
+                    parity += parity_leaves(copy).filter(|leaf| is_read(*leaf)).count() as u64;
+                } else {
+                    copies += read().count() as u64;
                 }
-                copies += 1;
-                bytes += span.len_bytes;
-                bad[span.device].0 += u64::from(result == CopyResult::Checksum);
             }
         }
         let decoded = visited.iter().filter(|index| !self.is_lost(**index, injuries)).count() as u64;
         let totals = &outcome.totals;
         assert_eq!((totals.blocks, totals.decoded_blocks), (visited.len() as u64, decoded));
-        assert_eq!((totals.copies_verified, totals.bytes_read), (copies, bytes));
+        // What was read in vain of a stripe that cannot be rebuilt may be counted or not.
+        let counted = (totals.copies_verified, totals.parity_verified, totals.bytes_read);
+        if is_any_stripe_lost {
+            assert!(counted.0 <= copies && counted.1 <= parity && counted.2 <= bytes, "{totals:?}");
+        } else {
+            assert_eq!(counted, (copies, parity, bytes));
+        }
         let leaves = outcome
             .vdevs
             .iter()
             .flat_map(|top| if top.children.is_empty() { std::slice::from_ref(top) } else { &top.children });
-        let said: Vec<_> = leaves.map(|leaf| (leaf.checksum_errors, leaf.read_errors)).collect();
+        let said: BTreeMap<String, (u64, u64)> = leaves
+            .map(|leaf| (leaf.name.clone(), (leaf.checksum_errors, leaf.read_errors)))
+            .filter(|(_, errors)| *errors != (0, 0))
+            .collect();
+        bad.retain(|_, errors| *errors != (0, 0));
         assert_eq!(said, bad, "errors by device: checksum, read");
+    }
+}
+
+/// A row of evidence.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    /// Which address.
+    copy: usize,
+    /// Device and offset on it.
+    device: Option<(String, u64)>,
+    length_bytes: u64,
+    result: CopyResult,
+}
+
+/// Whether the leaves of a copy are columns with parity.
+pub(crate) fn is_striped(copy: &Copy) -> bool {
+    copy.parts.iter().any(|part| part.parity > 0)
+}
+
+pub(crate) fn parity_leaves(copy: &Copy) -> impl Iterator<Item = usize> {
+    copy.parts.iter().flat_map(|part| part.cells[..part.parity].iter().cloned().flatten())
+}
+
+/// What is said of a stripe as a whole that cannot be rebuilt.
+fn failure(copy: &Copy, results: &[CopyResult]) -> CopyResult {
+    let is_too_many = |is_it: &dyn Fn(CopyResult) -> bool| {
+        copy.parts.iter().any(|part| {
+            let cells = part.cells.iter().filter(|cell| (*cell).clone().all(|leaf| is_it(results[leaf])));
+            cells.count() > part.parity
+        })
+    };
+    if is_too_many(&|result| result == CopyResult::Missing) {
+        CopyResult::Missing
+    } else if is_too_many(&|result| matches!(result, CopyResult::Missing | CopyResult::ReadError)) {
+        CopyResult::ReadError
+    } else {
+        CopyResult::Checksum
     }
 }
 
