@@ -3,7 +3,7 @@
 use crate::memory::{options, scrub};
 use crate::model::{is_striped, parity_leaves};
 use fixtures::{
-    Attributes, Checksum, Compression, Content, DatasetSpec, Endian, FileSpec, Pool, PoolSpec, TopSpec, make,
+    Attributes, Checksum, Class, Compression, Content, DatasetSpec, Endian, FileSpec, Pool, PoolSpec, TopSpec, make,
 };
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use zfs_scrub::Outcome;
@@ -97,4 +97,16 @@ fn every_sector_size_in_both_byte_orders_is_clean_and_counted_in_full() {
             assert_whole(&pool, &scrub(&pool, &[]));
         }
     }
+}
+
+#[test]
+fn vdevs_of_all_classes_are_clean_and_counted_in_full() {
+    let tops = [TopSpec::Raidz { parity: 1, width: 3 }, TopSpec::Mirror(2), TopSpec::Disk, TopSpec::Mirror(2)];
+    let classes = [(1, Class::Special), (2, Class::Dedup), (3, Class::Log)];
+    let spec = PoolSpec { top_levels: tops.to_vec(), classes: classes.to_vec(), ..all_settings(12, Endian::Little) };
+    let pool = make(&spec);
+    let outcome = scrub(&pool, &[]);
+    assert_whole(&pool, &outcome);
+    let found: Vec<Option<&str>> = outcome.vdevs.iter().map(|top| top.class.as_deref()).collect();
+    assert_eq!((found.len(), found[3]), (4, Some("log")));
 }
