@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod damaged;
+mod elsewhere;
 mod healthy;
 mod injury;
 mod memory;

@@ -197,13 +197,17 @@ impl<'a> Model<'a> {
     fn check_finding(&self, index: usize, injuries: &Injuries, finding: &Finding) -> u64 {
         let block = &self.pool.blocks[index];
         let rows = self.rows(index, injuries);
+        let is_shown_whole = |row: &Row| !is_split(&block.copies[row.copy]);
         let found = finding.copies.iter().map(|copy| Row {
             copy: copy.copy,
             device: copy.device.clone().zip(copy.device_offset_bytes),
             length_bytes: copy.length_bytes,
             result: copy.result,
         });
-        assert_eq!(found.collect::<Vec<_>>(), rows, "{finding:#?}");
+        let found: Vec<Row> = found.collect();
+        let (whole, split): (Vec<&Row>, Vec<&Row>) = found.iter().partition(|row| is_shown_whole(row));
+        assert_eq!(whole, rows.iter().filter(|row| is_shown_whole(row)).collect::<Vec<_>>(), "{finding:#?}");
+        self.check_split(index, injuries, &split);
         for copy in &finding.copies {
             let made = &block.copies[copy.copy];
             assert_eq!((copy.vdev as usize, copy.offset_bytes), (made.top, made.offset_bytes));
@@ -225,6 +229,26 @@ impl<'a> Model<'a> {
         assert_eq!(finding.hidden_blocks, if hides { self.fill(block) } else { 0 });
         self.check_names(index, finding);
         finding.hidden_blocks
+    }
+
+    /// Of a copy in parts that can be read, the bad ones are named; of one that cannot, nothing more is expected than that
+    /// it is not called good.
+    fn check_split(&self, index: usize, injuries: &Injuries, found: &[&Row]) {
+        let is_bad = |row: &&Row| row.result != CopyResult::Ok && row.device.is_some();
+        for copy in self.pool.blocks[index].copies.iter().filter(|copy| is_split(copy)) {
+            let results = self.results(index, copy, injuries);
+            let own = || found.iter().filter(|row| row.copy == copy.dva_index);
+            if !copy.survives(|leaf| results[leaf] != CopyResult::Ok) {
+                assert!(own().any(|row| row.result != CopyResult::Ok), "{found:#?}");
+                continue;
+            }
+            let named: BTreeSet<_> =
+                own().filter(|row| is_bad(row)).map(|row| (row.device.clone(), row.result)).collect();
+            let rows = self.rows(index, injuries);
+            let wanted = rows.iter().filter(|row| row.copy == copy.dva_index && is_bad(row));
+            let wanted: BTreeSet<_> = wanted.map(|row| (row.device.clone(), row.result)).collect();
+            assert_eq!(named, wanted, "{found:#?}");
+        }
     }
 
     /// Every name that is given is a name of the block. Whether all are given is for the tests of names.
@@ -289,6 +313,7 @@ impl<'a> Model<'a> {
             (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries)).collect();
         let (mut copies, mut parity, mut bytes) = (0, 0, 0);
         let mut is_any_stripe_lost = false;
+        let mut is_any_split = false;
         let mut bad: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for index in &visited {
             for row in self.rows(*index, injuries) {
@@ -302,6 +327,7 @@ impl<'a> Model<'a> {
                 let is_read = |leaf: usize| matches!(results[leaf], CopyResult::Ok | CopyResult::Checksum);
                 let read = || (0..results.len()).filter(|leaf| is_read(*leaf));
                 bytes += read().map(|leaf| copy.leaves[leaf].len_bytes).sum::<u64>();
+                is_any_split |= is_split(copy);
                 if is_striped(copy) {
                     is_any_stripe_lost |= !copy.survives(|leaf| results[leaf] != CopyResult::Ok);
                     copies += 1;
@@ -316,6 +342,10 @@ impl<'a> Model<'a> {
         assert_eq!((totals.blocks, totals.decoded_blocks), (visited.len() as u64, decoded));
         // What was read in vain of a stripe that cannot be rebuilt may be counted or not.
         let counted = (totals.copies_verified, totals.parity_verified, totals.bytes_read);
+        if is_any_split {
+            // How many copies the parts are, and whom those are counted to that cannot be told apart, is the reader's.
+            return;
+        }
         if is_any_stripe_lost {
             assert!(counted.0 <= copies && counted.1 <= parity && counted.2 <= bytes, "{totals:?}");
         } else {
@@ -343,6 +373,11 @@ struct Row {
     device: Option<(String, u64)>,
     length_bytes: u64,
     result: CopyResult,
+}
+
+/// Whether a copy lies in several places, each of which has a part of it: then its parts are judged together only.
+pub(crate) fn is_split(copy: &Copy) -> bool {
+    copy.parts.len() > 1 && !is_striped(copy)
 }
 
 /// Whether the leaves of a copy are columns with parity.

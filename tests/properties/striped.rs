@@ -44,7 +44,8 @@ fn dataset(name: &'static str) -> impl Strategy<Value = DatasetSpec> {
     )
 }
 
-fn pool(tops: impl Strategy<Value = Vec<TopSpec>>) -> impl Strategy<Value = PoolSpec> {
+/// A small pool on these top-levels.
+pub(crate) fn pool(tops: impl Strategy<Value = Vec<TopSpec>>) -> impl Strategy<Value = PoolSpec> {
     let endian = select(vec![Endian::Little, Endian::Big]);
     (tops, 9..=13u8, endian, dataset(""), dataset("child"), any::<u64>()).prop_map(
         |(tops, ashift, endian, root, child, guid)| {

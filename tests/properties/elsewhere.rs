@@ -1,0 +1,124 @@
+//! dRAID and removed top-levels: the same properties as those of raidz.
+
+use crate::healthy::assert_whole;
+use crate::injury::{Blow, blow, blow_to_columns, strike};
+use crate::memory::scrub;
+use crate::model::{Injuries, Model, is_striped};
+use crate::striped::pool;
+use fixtures::{Class, Draid, Pool, PoolSpec, SpareInUse, TopSpec, make};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_assume, proptest};
+use proptest::sample::{Index, select};
+use std::collections::BTreeSet;
+
+/// A dRAID of 1 to 3 parity columns.
+fn draid() -> impl Strategy<Value = TopSpec> {
+    (1..=3usize, 1..=4usize, 0..=2usize, 0..=3usize).prop_map(|(parity, data, spares, more)| {
+        TopSpec::Draid(Draid { parity, data, spares, children: parity + data + spares + more })
+    })
+}
+
+/// A pool on one dRAID, with room for the rows that no block may use.
+fn draid_pool() -> impl Strategy<Value = PoolSpec> {
+    pool(draid().prop_map(|top| vec![top])).prop_map(|spec| spec.with_device_bytes(512 << 20))
+}
+
+/// A pool of disks and mirrors, one or two of which are removed. What is left was there all the time.
+fn removed_pool() -> impl Strategy<Value = PoolSpec> {
+    let top = select(vec![TopSpec::Disk, TopSpec::Mirror(2), TopSpec::Mirror(3)]);
+    let removed = select(vec![vec![0], vec![1], vec![0, 1], vec![1, 0], vec![2, 0], vec![2, 1]]);
+    (pool(vec(top, 3..5)), removed).prop_map(|(spec, removed)| spec.without_tops(&removed))
+}
+
+/// Whether the bad devices of some block in two groups are more than parity together, though in neither group. OpenZFS gives
+/// such a block up, and a reader that does not is no worse.
+fn is_open_question(pool: &Pool, injuries: &Injuries) -> bool {
+    let is_open = |index: usize, dva: usize| {
+        let copy = &pool.blocks[index].copies[dva];
+        let device = |leaf: usize| copy.leaves[leaf].device;
+        let is_bad = |leaf: usize| injuries.contains_key(&(index, dva, leaf)) || pool.devices[device(leaf)].is_missing;
+        let bad: BTreeSet<usize> = (0..copy.leaves.len()).filter(|leaf| is_bad(*leaf)).map(device).collect();
+        is_striped(copy) && copy.survives(is_bad) && bad.len() > copy.parts[0].parity
+    };
+    injuries.keys().any(|(index, dva, _)| is_open(*index, *dva))
+}
+
+fn check_healthy(spec: &PoolSpec) {
+    let pool = make(spec);
+    assert_whole(&pool, &scrub(&pool, &[]));
+}
+
+/// Damages a pool and compares what is said of it; false when the damage is not such that one answer alone is right.
+fn check_damaged(spec: &PoolSpec, blows: &[Blow]) -> bool {
+    let mut pool = make(spec);
+    let injuries = strike(&mut pool, blows);
+    let is_clear = !is_open_question(&pool, &injuries);
+    if is_clear {
+        Model::new(&pool).check(&injuries, &scrub(&pool, &[]));
+    }
+    is_clear
+}
+
+proptest! {
+    #![proptest_config(crate::cases(40))]
+
+    #[test]
+    fn a_healthy_draid_is_clean_and_counted_in_full(spec in draid_pool()) {
+        check_healthy(&spec);
+    }
+
+    #[test]
+    fn damage_to_columns_of_draid_names_the_culprits(spec in draid_pool(), blows in vec(blow_to_columns(), 1..30)) {
+        prop_assume!(check_damaged(&spec, &blows));
+    }
+
+    #[test]
+    fn members_of_draid_may_be_missing_while_others_lie(
+        spec in draid_pool(),
+        missing in vec(any::<Index>(), 1..4),
+        blows in vec(blow_to_columns(), 0..20),
+    ) {
+        let TopSpec::Draid(draid) = spec.top_levels[0] else { panic!("only dRAID is made") };
+        let missing: BTreeSet<usize> = missing.iter().map(|choice| choice.index(draid.children)).collect();
+        let missing = missing.into_iter().take(draid.parity).collect();
+        prop_assume!(check_damaged(&PoolSpec { missing, ..spec }, &blows));
+    }
+
+    #[test]
+    fn a_healthy_pool_with_removed_top_levels_is_clean(spec in removed_pool()) {
+        check_healthy(&spec);
+    }
+
+    #[test]
+    fn damage_to_moved_blocks_names_the_device_where_they_are_now(
+        spec in removed_pool(),
+        blows in vec(blow(), 1..30),
+    ) {
+        prop_assume!(check_damaged(&spec, &blows));
+    }
+}
+
+/// Two members are gone from a draid1, and their distributed spares hold what they held.
+#[test]
+fn distributed_spares_make_a_draid_whole() {
+    let draid = Draid { parity: 1, data: 2, spares: 2, children: 8 };
+    let dataset = fixtures::DatasetSpec::new("")
+        .with_file(fixtures::FileSpec::new("noise", fixtures::Content::random(1, 3_000_000)));
+    let spec = PoolSpec::new("tank").with_tops(&[TopSpec::Draid(draid)]).with_dataset(dataset);
+    let mut spec = spec.with_device_bytes(512 << 20);
+    spec.spares_in_use = vec![SpareInUse { device: 2, spare: 0 }, SpareInUse { device: 5, spare: 1 }];
+    spec.missing = vec![2, 5];
+    let pool = make(&spec);
+    let outcome = scrub(&pool, &[]);
+    assert_eq!((outcome.summary.lost_blocks, outcome.summary.degraded_blocks), (0, 0));
+    assert_eq!(outcome.totals.decoded_blocks, pool.totals.blocks);
+}
+
+#[test]
+fn classes_are_called_by_their_names() {
+    let classes = vec![(1, Class::Special), (2, Class::Dedup), (3, Class::Log)];
+    let pool = make(&PoolSpec { classes, ..PoolSpec::new("tank").with_tops(&[TopSpec::Disk; 4]) });
+    let outcome = scrub(&pool, &[]);
+    let found: Vec<Option<&str>> = outcome.vdevs.iter().map(|top| top.class.as_deref()).collect();
+    assert_eq!(found, [Some("normal"), Some("special"), Some("dedup"), Some("log")]);
+}
