@@ -10,7 +10,7 @@ use zfs_format::codec::compress::{Decompressor, ZstdHeader};
 use zfs_format::endian::OnDisk;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
-use zfs_format::vdev::{Layout, Leaf, LeafId, TopVdev, TxgRanges, VdevTree};
+use zfs_format::vdev::{AllocationClass, Layout, Leaf, LeafId, TopVdev, TxgRanges, VdevTree};
 use zfs_format::{Endian, Guid};
 
 /// Fast and plain forms of every checksum agree.
@@ -56,7 +56,8 @@ fn disk(pieces: BTreeMap<u64, Vec<u8>>) -> VdevTree {
         node: 0,
         ashift: 9,
         asize_bytes: 0,
-        is_log: false,
+        class: AllocationClass::Normal,
+        zap_object: 0,
         metaslab_array: 0,
         copies: 1,
         layout: Layout::Copies(vec![LeafId(0)]),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod hostile;
+mod identity;
 mod readme;
 mod real;
 

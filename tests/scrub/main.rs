@@ -5,9 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod cases;
+mod classes;
 mod contents;
 mod evidence;
+mod identity;
 mod salt;
 mod support;
 mod threads;
+mod topology;
 mod totals;

@@ -68,8 +68,31 @@ pub(crate) fn damaged_devices(case: &Case) -> Vec<(String, Vec<u8>)> {
 
 /// The damaged devices of a case, in memory.
 pub(crate) fn damaged_media(case: &Case) -> Vec<Medium> {
+    in_memory(damaged_devices(case))
+}
+
+/// Devices with their names, as zcheck opens them.
+pub(crate) fn in_memory(devices: Vec<(String, Vec<u8>)>) -> Vec<Medium> {
     let medium = |(name, bytes)| Medium { path: PathBuf::from(name), bytes: Arc::new(Bytes(bytes)) };
-    damaged_devices(case).into_iter().map(medium).collect()
+    devices.into_iter().map(medium).collect()
+}
+
+/// Name and bytes of each device of a pool.
+pub(crate) fn devices_of(pool: &RealPool) -> Vec<(String, Vec<u8>)> {
+    let unpacked = |(name, path): (String, PathBuf)| {
+        let bytes = unpack(&path, pool.expected.devices[&name]);
+        (name, bytes)
+    };
+    pool.devices().into_iter().map(unpacked).collect()
+}
+
+/// One pool beside the repository; says so where it is not there.
+pub(crate) fn shared_pool(folder: &str) -> Option<RealPool> {
+    let path = shared_dir().map(|dir| dir.join(folder)).filter(|path| path.is_dir());
+    if path.is_none() {
+        skipped(&format!("../shared/pools/{folder} is not there (set ZCHECK_SHARED to the folder that holds pools/)"));
+    }
+    path.map(RealPool::read)
 }
 
 /// Two threads, the default otherwise.

@@ -82,8 +82,5 @@ pub(crate) fn pool(input: &InputArgs, wanted: Option<&str>) -> Result<Assembly, 
             output::warning(&format!("{} is not used: {}", ignored.path, ignored.because));
         }
     }
-    for auxiliary in &assembly.auxiliaries {
-        output::warning(&format!("{} is a {} device: it holds no pool data", auxiliary.path, auxiliary.state));
-    }
     Ok(assembly)
 }

@@ -4,7 +4,7 @@ use crate::outcome::{FeatureFacts, PoolFacts, RedundancyFacts, UberblockFacts, V
 use std::collections::BTreeMap;
 use zfs_format::Endian;
 use zfs_format::ondisk::features;
-use zfs_format::pool::{Assembly, Member};
+use zfs_format::pool::{Assembly, Auxiliary, Member, PoolState};
 use zfs_format::vdev::{Layout, LeafId, VdevTree};
 
 /// What was counted on one device.
@@ -87,7 +87,7 @@ pub(crate) fn vdevs(assembly: &Assembly, counted: &Counted) -> Vec<VdevFacts> {
         };
         let (read_errors, checksum_errors) = counted.tops.get(id).copied().unwrap_or_default();
         let mut facts = node_facts(tree, top.node, counted);
-        facts.class = Some(if top.is_log { "log" } else { "normal" }.into());
+        facts.class = Some(top.class.word().into());
         facts.ashift = Some(top.ashift.into());
         let redundancy = counted.redundancy.get(id).copied().filter(|redundancy| redundancy.blocks > 0);
         facts.redundancy =
@@ -101,6 +101,40 @@ pub(crate) fn vdevs(assembly: &Assembly, counted: &Counted) -> Vec<VdevFacts> {
         shown.push(facts);
     }
     shown
+}
+
+/// Hot spares (`AVAIL`, or `INUSE` where they stand in for a device), given or listed by the pool.
+#[must_use]
+pub fn spares(assembly: &Assembly) -> Vec<VdevFacts> {
+    auxiliaries(assembly, PoolState::SPARE, "spare", "AVAIL")
+}
+
+/// Cache devices, given or listed by the pool.
+#[must_use]
+pub fn caches(assembly: &Assembly) -> Vec<VdevFacts> {
+    auxiliaries(assembly, PoolState::L2CACHE, "l2cache", "ONLINE")
+}
+
+fn auxiliaries(assembly: &Assembly, role: PoolState, class: &str, present: &str) -> Vec<VdevFacts> {
+    // What the pool does not list is a spare or a cache of another one.
+    let own = assembly.auxiliaries.iter().filter(|device| device.state == role && device.is_listed != Some(false));
+    let facts = |(id, device): (usize, &Auxiliary)| VdevFacts {
+        vdev_type: device.vdev_type.clone().unwrap_or_else(|| "disk".into()),
+        id: id as u64,
+        name: device.name(),
+        guid: device.guid.0,
+        class: Some(class.into()),
+        state: match (device.is_in_use, &device.opened_as) {
+            (true, _) => "INUSE",
+            (false, Some(_)) => present,
+            (false, None) => "UNAVAIL",
+        }
+        .into(),
+        path: device.path.clone(),
+        device: device.opened_as.clone(),
+        ..VdevFacts::default()
+    };
+    own.enumerate().map(facts).collect()
 }
 
 /// One node with its children. Nesting was bounded when the tree was built from a bounded nvlist.

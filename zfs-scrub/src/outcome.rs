@@ -67,9 +67,9 @@ pub struct VdevFacts {
     pub name: String,
     /// Its guid.
     pub guid: u64,
-    /// `normal`, `log`, `special`, `dedup`; only for top-level vdevs.
+    /// `normal`, `log`, `special`, `dedup` for top-level vdevs; `spare`, `l2cache` for devices without pool data.
     pub class: Option<String>,
-    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `UNAVAIL`, `REMOVED`.
+    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `UNAVAIL`, `REMOVED`; of spares also `AVAIL`, `INUSE`.
     pub state: String,
     /// Parity columns of a raidz or dRAID.
     pub parity: Option<u64>,
@@ -284,6 +284,10 @@ pub struct Outcome {
     pub pool: PoolFacts,
     /// Top-level vdevs.
     pub vdevs: Vec<VdevFacts>,
+    /// Hot spares: given, or listed by the pool. They hold no pool data.
+    pub spares: Vec<VdevFacts>,
+    /// Cache devices (L2ARC): given, or listed by the pool. They hold no pool data.
+    pub caches: Vec<VdevFacts>,
     /// What was counted.
     pub totals: Totals,
     /// Findings in report order.

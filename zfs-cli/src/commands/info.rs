@@ -31,6 +31,9 @@ fn gather(assembly: &mut Assembly) -> Info {
         output::warning(&format!("the devices are shown as the labels know them: {error}"));
     }
     assembly.load_salt(&mut work);
+    for unread in assembly.read_roles(&mut work) {
+        output::warning(&format!("what {} is for cannot be read: {}", unread.what, unread.error));
+    }
     let blocks = assembly.blocks();
     let (mut features, mut datasets) = (Vec::new(), Vec::new());
     match Mos::open(blocks, &root, &mut work) {
@@ -49,7 +52,13 @@ fn gather(assembly: &mut Assembly) -> Info {
         Err(error) => output::warning(&format!("datasets and features cannot be read: {error}")),
     }
     datasets.sort_by(|a, b| a.name.cmp(&b.name));
-    Info { pool: facts::pool(assembly, &features), vdevs: facts::vdevs_uncounted(assembly), datasets }
+    Info {
+        pool: facts::pool(assembly, &features),
+        vdevs: facts::vdevs_uncounted(assembly),
+        spares: facts::spares(assembly),
+        caches: facts::caches(assembly),
+        datasets,
+    }
 }
 
 fn dataset_facts(dataset: &Dataset, blocks: BlockReader<'_>, work: &mut Work) -> DatasetFacts {

@@ -34,6 +34,10 @@ pub(super) struct Config<'a> {
     pub(super) pool: &'a str,
     /// Top-level vdevs.
     pub(super) vdevs: &'a [VdevFacts],
+    /// Hot spares.
+    pub(super) spares: &'a [VdevFacts],
+    /// Cache devices.
+    pub(super) caches: &'a [VdevFacts],
     /// Blocks without a good copy; `None` leaves the counts out.
     pub(super) lost_blocks: Option<u64>,
     /// Show vdevs that have no device, too.
@@ -74,21 +78,18 @@ pub(super) fn write(page: &mut Page, config: &Config<'_>) {
         Row { device: "DEVICE".to_owned(), ..row("NAME", "STATE", numbers.texts("READ", "CKSUM", "STALE")) },
         row(&name(config.pool), root_state(config.vdevs), numbers.texts("0", &lost, "0")),
     ];
-    let class = |vdev: &VdevFacts| vdev.class.clone().unwrap_or_else(|| "normal".to_owned());
-    let mut classes = vec!["normal".to_owned()];
-    for vdev in &vdevs {
-        if !classes.contains(&class(vdev)) {
-            classes.push(class(vdev));
+    // The order of `zpool status`.
+    for (class, title) in [("normal", ""), ("dedup", "dedup"), ("special", "special"), ("log", "logs")] {
+        let mut of_class = vdevs.iter().filter(|vdev| vdev.class.as_deref().unwrap_or("normal") == class).peekable();
+        if !title.is_empty() && of_class.peek().is_some() {
+            rows.push(row(title, "", Vec::new()));
         }
+        of_class.for_each(|vdev| add(&mut rows, vdev, numbers));
     }
-    for wanted in &classes {
-        match wanted.as_str() {
-            "normal" => {}
-            "log" => rows.push(row("logs", "", Vec::new())),
-            other => rows.push(row(&name(other), "", Vec::new())),
-        }
-        for vdev in vdevs.iter().filter(|vdev| class(vdev) == *wanted) {
-            add(&mut rows, vdev, numbers);
+    for (title, devices) in [("cache", config.caches), ("spares", config.spares)] {
+        if !devices.is_empty() {
+            rows.push(row(title, "", Vec::new()));
+            rows.extend(devices.iter().map(auxiliary));
         }
     }
     page.line(0, "config:");
@@ -103,7 +104,9 @@ fn has_stale(vdev: &VdevFacts) -> bool {
 /// The state of the root: not the verdict, but what the devices add up to.
 pub(super) fn root_state(vdevs: &[VdevFacts]) -> &'static str {
     let states = || vdevs.iter().filter(|vdev| !is_ghost(vdev)).map(|vdev| vdev.state.as_str());
-    if states().any(|state| matches!(state, "UNAVAIL" | "FAULTED" | "REMOVED")) {
+    // A pool can be imported without its log devices.
+    let needed = || vdevs.iter().filter(|vdev| !is_ghost(vdev) && vdev.class.as_deref() != Some("log"));
+    if needed().map(|vdev| vdev.state.as_str()).any(|state| matches!(state, "UNAVAIL" | "FAULTED" | "REMOVED")) {
         "UNAVAIL"
     } else if states().all(|state| state == "ONLINE") {
         "ONLINE"
@@ -122,6 +125,16 @@ fn add(rows: &mut Vec<Row>, top: &VdevFacts, numbers: Columns) {
         rows.push(Row { name, depth, state, counts, device: device(vdev) });
         rest.extend(vdev.children.iter().rev().map(|child| (depth + 1, child)));
     }
+}
+
+/// A spare or a cache: there is nothing to count on it, and it is not missed when it was not given.
+fn auxiliary(vdev: &VdevFacts) -> Row {
+    let (device, state) = match (&vdev.device, &vdev.path) {
+        (Some(device), _) => (name(device), vdev.state.clone()),
+        (None, Some(path)) => (format!("not given, was {}; holds no pool data", name(path)), "-".to_owned()),
+        (None, None) => ("not given; holds no pool data".to_owned(), "-".to_owned()),
+    };
+    Row { name: name(&vdev.name), depth: 1, state, counts: Vec::new(), device }
 }
 
 fn device(vdev: &VdevFacts) -> String {
@@ -163,9 +176,9 @@ fn table(page: &mut Page, rows: &[Row]) {
 /// The colour of a state word.
 pub(super) fn state_paint(state: &str) -> Paint {
     match state {
-        "ONLINE" => Paint::Good,
+        "ONLINE" | "AVAIL" => Paint::Good,
         "DEGRADED" | "OFFLINE" => Paint::Warn,
-        "STATE" | "" => Paint::Plain,
+        "STATE" | "INUSE" | "-" | "" => Paint::Plain,
         _ => Paint::Bad,
     }
 }

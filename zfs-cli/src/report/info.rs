@@ -15,6 +15,10 @@ pub(crate) struct Info {
     pub(crate) pool: PoolFacts,
     /// Top-level vdevs; their counts are not used.
     pub(crate) vdevs: Vec<VdevFacts>,
+    /// Hot spares.
+    pub(crate) spares: Vec<VdevFacts>,
+    /// Cache devices.
+    pub(crate) caches: Vec<VdevFacts>,
     /// Datasets and snapshots, by name.
     pub(crate) datasets: Vec<DatasetFacts>,
 }
@@ -43,8 +47,8 @@ pub(crate) fn render_text(info: &Info, color: bool) -> String {
     let state = config::root_state(&info.vdevs);
     page.painted_field("state", config::state_paint(state), state, "");
     features(&mut page, &info.pool.features);
-    let (pool, vdevs) = (&info.pool.name, &info.vdevs);
-    config::write(&mut page, &Config { pool, vdevs, lost_blocks: None, ghosts: true });
+    let Info { vdevs, spares, caches, .. } = info;
+    config::write(&mut page, &Config { pool: &info.pool.name, vdevs, spares, caches, lost_blocks: None, ghosts: true });
     page.blank();
     page.line(0, &format!("datasets: {}", thousands(info.datasets.len() as u64)));
     page.blank();
@@ -75,6 +79,8 @@ struct Document<'a> {
     tool: ToolView,
     pool: PoolView<'a>,
     vdevs: Vec<VdevView<'a>>,
+    spares: Vec<VdevView<'a>>,
+    l2cache: Vec<VdevView<'a>>,
     datasets: Vec<DatasetView<'a>>,
 }
 
@@ -103,6 +109,8 @@ pub(crate) fn render_json(info: &Info) -> Result<String, serde_json::Error> {
         tool: ToolView::default(),
         pool: (&info.pool).into(),
         vdevs: info.vdevs.iter().map(Into::into).collect(),
+        spares: info.spares.iter().map(Into::into).collect(),
+        l2cache: info.caches.iter().map(Into::into).collect(),
         datasets: datasets.collect(),
     })
 }
@@ -124,7 +132,7 @@ mod tests {
         };
         let datasets = [("tank", "filesystem"), ("tank/home@monday", "snapshot"), ("tank/\x1bvol", "volume")]
             .map(|d| dataset(d.0, d.1));
-        Info { pool: outcome.pool, vdevs: outcome.vdevs, datasets: datasets.to_vec() }
+        Info { pool: outcome.pool, vdevs: outcome.vdevs, datasets: datasets.to_vec(), ..Info::default() }
     }
 
     #[test]

@@ -128,7 +128,11 @@ fn labels(page: &mut Page, labels: &[LabelFacts]) {
         page.cells(8, &cells(&label.label.to_string(), &offset, (label.state.paint(), label.state.word()), ""));
         if let Some(config) = &label.config {
             let LabelConfig { pool, pool_guid, guid, txg, state } = config;
-            let text = format!("pool {} ({pool_guid}), member {guid}, {}, txg {txg}", name(pool), name(state));
+            let text = match pool_guid {
+                // Spares and caches.
+                0 => format!("no pool, device {guid}, {}", name(state)),
+                _ => format!("pool {} ({pool_guid}), member {guid}, {}, txg {txg}", name(pool), name(state)),
+            };
             page.wrapped(15, 17, &text);
         }
     }

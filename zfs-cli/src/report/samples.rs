@@ -81,6 +81,8 @@ pub(super) fn clean() -> Outcome {
             }],
         },
         vdevs: vec![top(leaf(0, "disk0", Some("vm-disk.vmdk, partition 1")), Vec::new())],
+        spares: Vec::new(),
+        caches: Vec::new(),
         totals: Totals {
             blocks: 40_046,
             logical_bytes: 3 << 30,

@@ -23,9 +23,10 @@ impl Report for Text {
         let mut page = Page::new(self.color);
         if self.detail != Detail::Quiet {
             header(&mut page, &view);
-            let lost_blocks = Some(outcome.summary.lost_blocks);
+            let Outcome { vdevs, spares, caches, .. } = outcome;
+            let (pool, lost_blocks) = (&outcome.pool.name, Some(outcome.summary.lost_blocks));
             let ghosts = self.detail == Detail::Full;
-            config::write(&mut page, &Config { pool: &outcome.pool.name, vdevs: &outcome.vdevs, lost_blocks, ghosts });
+            config::write(&mut page, &Config { pool, vdevs, spares, caches, lost_blocks, ghosts });
             patterns(&mut page, outcome);
             redundancy::write(&mut page, outcome, self.detail);
         }
@@ -48,13 +49,16 @@ pub(super) struct View<'a> {
     pub(super) detail: Detail,
     /// Set when nothing below the root could be checked.
     pub(super) root_lost: Option<&'a Finding>,
+    /// Set when two devices carry each other's labels: what else is wrong follows from that.
+    pub(super) exchanged: Option<&'a Finding>,
     /// Leaves that were not given.
     pub(super) missing: Vec<&'a VdevFacts>,
 }
 
 impl<'a> View<'a> {
     fn new(outcome: &'a Outcome, detail: Detail) -> Self {
-        let root_lost = outcome.findings.iter().find(|finding| finding.kind == Kind::RootLost);
+        let first = |kind| outcome.findings.iter().find(|finding| finding.kind == kind);
+        let (root_lost, exchanged) = (first(Kind::RootLost), first(Kind::ContentsExchanged));
         let mut missing = Vec::new();
         let mut rest: Vec<_> = outcome.vdevs.iter().rev().collect();
         while let Some(vdev) = rest.pop() {
@@ -63,7 +67,7 @@ impl<'a> View<'a> {
             }
             rest.extend(vdev.children.iter().rev());
         }
-        Self { outcome, detail, root_lost, missing }
+        Self { outcome, detail, root_lost, exchanged, missing }
     }
 
     pub(super) fn has(&self, bit: u8) -> bool {
@@ -129,6 +133,10 @@ pub(super) fn pool(pool: &PoolFacts) -> String {
 fn status(view: &View<'_>) -> Vec<String> {
     let summary = &view.outcome.summary;
     let mut sentences = Vec::new();
+    if let Some(finding) = view.exchanged {
+        let (first, rest) = finding.message.split_at(finding.message.chars().next().map_or(0, char::len_utf8));
+        sentences.push(format!("{}{rest}.", first.to_uppercase()));
+    }
     if let Some(finding) = view.root_lost {
         let message = if finding.message.is_empty() { finding.kind.entry().title } else { finding.message.as_str() };
         sentences.push(message.trim_end_matches('.').to_owned() + ".");
@@ -146,9 +154,9 @@ fn status(view: &View<'_>) -> Vec<String> {
         let noun = if summary.lost_blocks > 0 { "more block" } else { "block" };
         let blocks = count(summary.degraded_blocks, noun);
         let (verb, them) = if summary.degraded_blocks == 1 { ("has", "it") } else { ("have", "them") };
-        sentences.push(format!(
-            "{blocks} {verb} a bad copy, but can be read from a good one or rebuilt; `zpool scrub` would repair {them}."
-        ));
+        let repair =
+            if view.exchanged.is_some() { String::new() } else { format!("; `zpool scrub` would repair {them}") };
+        sentences.push(format!("{blocks} {verb} a bad copy, but can be read from a good one or rebuilt{repair}."));
     }
     if let Some(sentence) = missing_members(view) {
         sentences.push(sentence);
@@ -302,6 +310,12 @@ fn damaged(view: &View<'_>) -> String {
 fn next(page: &mut Page, view: &View<'_>) {
     let outcome = view.outcome;
     let mut hints = Vec::new();
+    if view.exchanged.is_some() {
+        // Import, scrub and rewind would all go by the labels.
+        hints.push("do not import the pool; on copies of the devices, give each its own labels back".to_owned());
+        hints.push(format!("`zcheck explain {}` says more", Kind::ContentsExchanged.entry().code));
+        return write_hints(page, &hints);
+    }
     // What lies on members that were not given is not known to be lost.
     if !view.missing.is_empty() {
         hints.push("give the missing members, too, or the directory they lie in".to_owned());
@@ -324,6 +338,10 @@ fn next(page: &mut Page, view: &View<'_>) {
     if let Some(finding) = worst {
         hints.push(format!("`zcheck explain {}` says more", finding.kind.entry().code));
     }
+    write_hints(page, &hints);
+}
+
+fn write_hints(page: &mut Page, hints: &[String]) {
     for (index, hint) in hints.iter().enumerate() {
         page.labelled(if index == 0 { "next: " } else { "      " }, 6, (Paint::Plain, ""), hint);
     }

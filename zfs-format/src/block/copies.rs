@@ -58,7 +58,7 @@ impl BlockReader<'_> {
             }
             let buffer = if search.is_found { &mut *search.spare } else { &mut *search.payload };
             buffer.resize(search.size, 0);
-            let survives = match side {
+            let (is_good, survives) = match side {
                 Side::Whole { place, birth } => {
                     let mut read = self.read_side(copy, dva, place, buffer);
                     if read.state.is_good() {
@@ -72,14 +72,14 @@ impl BlockReader<'_> {
                     }
                     search.copies.push(read);
                     good += usize::from(is_good);
-                    u32::from(is_good)
+                    (is_good, u32::from(is_good))
                 }
                 Side::Striped { vdev, stripes } => {
                     let read = self.read_stripes(bp, vdev, &stripes, buffer, search.cells, judge);
-                    let survives = read.failures_to_lose(&stripes);
+                    let (is_good, survives) = (read.is_good, read.failures_to_lose(&stripes));
                     is_full &= read.is_full();
                     push_cells(copy, dva, read, &mut search.copies, on_bad);
-                    survives
+                    (is_good, survives)
                 }
                 Side::Split(segments) => {
                     let read = self.read_split(copy, dva, &segments, buffer, judge);
@@ -90,11 +90,11 @@ impl BlockReader<'_> {
                         }
                     }
                     search.copies.extend(read.copies.into_iter().map(|(read, _)| read));
-                    read.failures_to_lose
+                    (read.failures_to_lose > 0, read.failures_to_lose)
                 }
             };
             failures_to_lose += survives;
-            search.is_found |= survives > 0;
+            search.is_found |= is_good;
         }
         let of_copies = Strength::of_copies(self.tree, vdev, good);
         let is_full = is_full && failures_to_lose > 0 && (good == 0 || of_copies.is_full);

@@ -73,7 +73,8 @@ impl BlockReader<'_> {
         let mut read = StripedRead { is_good: false, failure: CopyState::BadChecksum, cells, right: Vec::new() };
         let unreadable = read.unreadable();
         let parity = usize::try_from(vdev.parity()).unwrap_or(0);
-        let mut devices: Vec<usize> = read.cells.iter().map(|cell| cell.child).collect();
+        let mut devices: Vec<usize> =
+            read.cells.iter().filter(|cell| cell.is_needed()).map(|cell| cell.child).collect();
         devices.sort_unstable();
         devices.dedup();
         devices.retain(|device| !unreadable.contains(device));
@@ -166,7 +167,14 @@ impl BlockReader<'_> {
             };
             let (parity_bytes, mut data_bytes) = (cut(parity_cells)?, cut(data_cells)?);
             let is_read = |cell: &CellRead| cell.answer.state.is_good();
-            let lost: Vec<usize> = (0..data_cells.len()).filter(|&index| !is_read(&data_cells[index])).collect();
+            let is_lost = |cell: &CellRead| cell.is_needed() && !is_read(cell);
+            let lost: Vec<usize> =
+                (0..data_cells.len()).filter(|&index| data_cells.get(index).is_some_and(is_lost)).collect();
+            for (cell, bytes) in data_cells.iter().zip(&mut data_bytes) {
+                if !is_read(cell) {
+                    bytes.fill(0);
+                }
+            }
             let mut rows: Vec<(usize, &[u8])> = Vec::with_capacity(parity_cells.len());
             for (row, (cell, bytes)) in parity_cells.iter().zip(parity_bytes).enumerate() {
                 if is_read(cell) {
@@ -234,10 +242,10 @@ fn cells(stripes: &[Stripe]) -> impl Iterator<Item = (&Cell, bool)> {
 }
 
 impl StripedRead {
-    /// Children of which a cell could not be read.
+    /// Children of which a cell could not be read that is needed.
     fn unreadable(&self) -> Vec<usize> {
-        let mut children: Vec<usize> =
-            self.cells.iter().filter(|cell| !cell.answer.state.is_good()).map(|cell| cell.child).collect();
+        let is_unreadable = |cell: &&CellRead| cell.is_needed() && !cell.answer.state.is_good();
+        let mut children: Vec<usize> = self.cells.iter().filter(is_unreadable).map(|cell| cell.child).collect();
         children.sort_unstable();
         children.dedup();
         children
@@ -270,7 +278,7 @@ impl StripedRead {
         let mut cells = self.cells.iter();
         let left = stripes.iter().map(|stripe| {
             let of_stripe = cells.by_ref().take(stripe.parity.len() + stripe.data.len());
-            let bad = of_stripe.filter(|cell| !cell.is_good_somewhere()).count();
+            let bad = of_stripe.filter(|cell| cell.is_needed() && !cell.is_good_somewhere()).count();
             (stripe.parity.len() + 1).saturating_sub(bad)
         });
         left.min().and_then(|left| u32::try_from(left).ok()).unwrap_or(0)
@@ -294,8 +302,9 @@ impl StripedRead {
                 .filter(|(_, cell)| !is_left_out(cell))
                 .map(|(row, cell)| (row, cell.answer.bytes.as_slice()))
                 .collect();
+            let is_lost = |cell: &CellRead| cell.is_needed() && is_left_out(cell);
             let lost: Vec<usize> =
-                (0..data_cells.len()).filter(|&index| data_cells.get(index).is_some_and(is_left_out)).collect();
+                (0..data_cells.len()).filter(|&index| data_cells.get(index).is_some_and(is_lost)).collect();
             let mut data: Vec<Vec<u8>> = data_cells.iter().map(CellRead::padded).collect();
             let mut columns: Vec<&mut [u8]> = data.iter_mut().map(Vec::as_mut_slice).collect();
             if !lost.is_empty() && !parity::reconstruct(&mut columns, &lost, &trusted) {
@@ -340,6 +349,11 @@ impl StripedRead {
 }
 
 impl CellRead {
+    /// What the cell holds is not known from the format alone, as that of a cell of pads is.
+    fn is_needed(&self) -> bool {
+        self.is_parity || self.data_bytes > 0
+    }
+
     fn is_good_somewhere(&self) -> bool {
         self.answer.state.is_good() || self.siblings.iter().any(|answer| answer.state.is_good())
     }

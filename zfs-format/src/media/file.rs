@@ -40,6 +40,30 @@ impl FileMedium {
     }
 }
 
+/// Which file or block device a path leads to: equal for hard links, symbolic links, and nodes of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(u64, u64);
+
+impl FileId {
+    /// Looks where a path leads; `None` where that cannot be told.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{FileTypeExt, MetadataExt};
+            let metadata = std::fs::metadata(path).ok()?;
+            let is_device = metadata.file_type().is_block_device();
+            // No file system has the device number of 0.
+            Some(if is_device { Self(0, metadata.rdev()) } else { Self(metadata.dev(), metadata.ino()) })
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = path;
+            None
+        }
+    }
+}
+
 /// Names the kind of a directory entry that is neither a regular file nor a block device.
 fn kind_that_cannot_be_read(metadata: &std::fs::Metadata) -> Option<&'static str> {
     let file_type = metadata.file_type();

@@ -8,7 +8,7 @@ mod mmap;
 pub mod probe;
 mod spool;
 
-pub use file::FileMedium;
+pub use file::{FileId, FileMedium};
 
 use std::fmt;
 use std::io;

@@ -10,6 +10,7 @@ pub mod dnode;
 pub mod dsl;
 pub mod features;
 pub mod indirect;
+pub mod l2arc;
 pub mod label;
 pub mod nvlist;
 pub mod objset;

@@ -1,12 +1,16 @@
 //! From opened media to one pool: which devices belong together, which uberblock is the newest.
 
-use super::labels::{ConfigState, DeviceLabels, Label};
+use super::auxiliary::Auxiliary;
+use super::candidate::{Candidate, because_other, identity_config, settle_claims};
+use super::duplicate::{Duplicate, pool_labels, unique};
+use super::labels::{DeviceLabels, Label};
 use crate::codec::checksum::Salt;
-use crate::media::{Medium, ReadAt, probe};
+use crate::media::{FileId, Medium, ReadAt};
 use crate::ondisk::features;
+use crate::ondisk::label::uberblock_slots;
 use crate::ondisk::nvlist::NvList;
 use crate::ondisk::uberblock::Uberblock;
-use crate::vdev::{BuildError, Layout, VdevTree};
+use crate::vdev::{AllocationClass, BuildError, Layout, TopVdev, VdevTree};
 use crate::{Guid, Txg};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +57,8 @@ pub struct Member {
     pub labels: DeviceLabels,
     /// Its own guid.
     pub guid: Guid,
+    /// Which file or block device it is, where that is known.
+    pub file: Option<FileId>,
 }
 
 /// Something that was given but is no member of the pool.
@@ -62,28 +68,6 @@ pub struct Ignored {
     pub path: String,
     /// Why it is no member, in a few words.
     pub because: String,
-}
-
-/// A second device with the guid of a member.
-#[derive(Clone, Debug)]
-pub struct Duplicate {
-    /// The path that is not used.
-    pub path: String,
-    /// The path that is.
-    pub used: String,
-    /// Newest txg on the one not used.
-    pub txg: Txg,
-    /// Newest txg on the one used.
-    pub used_txg: Txg,
-}
-
-/// A device that holds no pool data: a spare or a cache.
-#[derive(Clone, Debug)]
-pub struct Auxiliary {
-    /// The path it was opened by.
-    pub path: String,
-    /// Spare or cache.
-    pub state: PoolState,
 }
 
 /// An uberblock and where it was found.
@@ -144,19 +128,27 @@ pub enum AssemblyError {
     #[error("{}", no_pool(inputs))]
     NoPool { inputs: Vec<Ignored> },
     /// Only spares and caches were given.
-    #[error("{path} is a {state} device: it holds no pool data, and its label does not name a pool")]
-    OnlyAuxiliary { path: String, state: PoolState },
+    #[error("{}", only_auxiliary(given))]
+    OnlyAuxiliary { given: Vec<Auxiliary> },
     /// The inputs hold several pools.
-    #[error("several pools: {}; choose one with --pool NAME|GUID", list(pools))]
+    #[error("several pools: {}; choose one with --pool {}", list(pools), if same_name(pools) { "GUID, as names are equal" } else { "NAME|GUID" })]
     SeveralPools { pools: Vec<PoolChoice> },
     /// The pool asked for is not among the inputs.
     #[error("no pool {wanted} here; found: {}", list(pools))]
     NoSuchPool { wanted: String, pools: Vec<PoolChoice> },
     /// Configurations are there, uberblocks are not.
     #[error(
-        "pool {name}: the configuration is readable on {devices} device(s), but no uberblock ring holds a valid uberblock"
+        "pool {name}: the configuration is readable in {labels} labels of {devices} device(s), but no uberblock ring holds a valid uberblock (0 of {slots} slots)"
     )]
-    NoUberblock { name: String, devices: usize },
+    NoUberblock { name: String, devices: usize, labels: usize, slots: u64 },
+    /// Only devices that were taken out of the pool.
+    #[error("{}", retired(path, name, *guid, *last))]
+    Retired { path: String, name: String, guid: Guid, last: Option<Txg> },
+    /// Only log devices.
+    #[error(
+        "{path} is a log device of pool {name} (guid {guid}): top-level vdev {missing} is missing, and a log alone cannot be checked; give the pool's other devices, too"
+    )]
+    OnlyLogs { path: String, name: String, guid: Guid, missing: usize },
     /// A version this library does not know.
     #[error("pool {name}: on-disk version {version} is not supported (1 to 28 and 5000 are)")]
     UnsupportedVersion { name: String, version: u64 },
@@ -177,6 +169,35 @@ fn no_pool(inputs: &[Ignored]) -> String {
         [one] => format!("{}: {}", one.path, one.because),
         [first, ..] => format!("no pool in {} inputs; the first, {}: {}", inputs.len(), first.path, first.because),
     }
+}
+
+fn retired(path: &str, name: &str, guid: Guid, last: Option<Txg>) -> String {
+    let left = match last {
+        Some(txg) => format!("its newest uberblock is of txg {txg}"),
+        None => "no uberblock is left on it".into(),
+    };
+    format!(
+        "{path} belonged to pool {name} (guid {guid}) and was detached or removed, or never fully added (its label has txg 0); {left}; give the pool's present devices"
+    )
+}
+
+/// `ca.img is a cache device (L2ARC) of the pool with guid 7: it holds no pool data, there is nothing to check`
+fn only_auxiliary(given: &[Auxiliary]) -> String {
+    let one = |device: &Auxiliary| {
+        let of = match (device.state, device.pool) {
+            (_, Some(pool)) => format!(" of the pool with guid {pool}"),
+            (PoolState::SPARE, None) => " (it does not record of which pool)".into(),
+            (_, None) => " (its header, which names the pool, cannot be read)".into(),
+        };
+        format!("{} is {}{of}", device.opened_as.as_deref().unwrap_or_default(), device.what())
+    };
+    let names: Vec<String> = given.iter().map(one).collect();
+    let end = if given.len() == 1 { "it holds no pool data" } else { "they hold no pool data" };
+    format!("{}: {end}, there is nothing to check; give the pool's own devices", names.join(", "))
+}
+
+fn same_name(pools: &[PoolChoice]) -> bool {
+    pools.iter().enumerate().any(|(at, pool)| pools.iter().take(at).any(|other| other.name == pool.name))
 }
 
 fn list(pools: &[PoolChoice]) -> String {
@@ -201,7 +222,7 @@ pub struct Assembly {
     pub members: Vec<Member>,
     /// Second devices with a member's guid.
     pub duplicates: Vec<Duplicate>,
-    /// Spares and caches among the inputs.
+    /// Spares and caches: those among the inputs, and once [`Assembly::read_roles`] ran those that the pool lists.
     pub auxiliaries: Vec<Auxiliary>,
     /// Inputs that are no members.
     pub ignored: Vec<Ignored>,
@@ -211,86 +232,6 @@ pub struct Assembly {
     pub tree: VdevTree,
     /// The checksum salt, once it was loaded.
     pub salt: Option<Salt>,
-}
-
-/// A device with its labels read, before it is known to which pool it belongs.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// The path it was opened by.
-    pub path: String,
-    /// Its bytes.
-    pub medium: Arc<dyn ReadAt>,
-    /// Its labels.
-    pub labels: DeviceLabels,
-}
-
-impl Candidate {
-    /// Reads the labels of an opened medium.
-    #[must_use]
-    pub fn read(medium: &Medium) -> Self {
-        Self {
-            path: medium.path.display().to_string(),
-            medium: Arc::clone(&medium.bytes),
-            labels: DeviceLabels::read(&*medium.bytes),
-        }
-    }
-
-    /// The label that says what this device is. A pool's labels lie at both ends; where two pools left labels, the
-    /// front ones are the younger in practice (a smaller pool made over an older, larger one).
-    fn identity(&self) -> Option<&Label> {
-        let front = self.labels.labels.iter().find(|label| label.index < 2 && label.valid_config().is_some());
-        let pool = front.or(self.labels.best())?.pool_guid();
-        self.labels
-            .labels
-            .iter()
-            .rev()
-            .filter(|label| label.valid_config().is_some() && label.pool_guid() == pool)
-            .max_by_key(|label| label.config_txg())
-    }
-
-    /// Labels that name the same pool, and those that name none.
-    fn labels_of(&self, pool: Guid) -> impl Iterator<Item = &Label> {
-        self.labels.labels.iter().filter(move |label| label.pool_guid().is_none_or(|guid| guid == pool))
-    }
-
-    fn newest_txg(&self, pool: Guid) -> Txg {
-        self.labels_of(pool)
-            .flat_map(|label| label.uberblocks().map(|(_, uberblock)| uberblock.txg))
-            .max()
-            .unwrap_or_default()
-    }
-
-    /// True when there is nothing of ZFS on the device: no label, valid or damaged, and no uberblock.
-    #[must_use]
-    pub fn is_blank(&self) -> bool {
-        self.labels
-            .labels
-            .iter()
-            .all(|label| label.slots.is_empty() && matches!(label.config, ConfigState::Absent | ConfigState::Outside))
-    }
-
-    /// Why the device is no member of any pool, in a few words.
-    #[must_use]
-    pub fn why_not(&self) -> String {
-        if let Some(signature) = probe::recognise(&*self.medium) {
-            let advice = signature.advice.map(|advice| format!("; {advice}")).unwrap_or_default();
-            return format!("this is {}, not a ZFS device{advice}", signature.what);
-        }
-        let damaged = self.labels.labels.iter().any(|label| label.config_damaged());
-        let rings: usize = self.labels.labels.iter().map(|label| label.uberblocks().count()).sum();
-        match (self.labels.size_bytes, damaged, rings) {
-            (0, ..) => "the file is empty".into(),
-            (_, true, _) => "no valid ZFS label: there are remains of one, but no checksum holds".into(),
-            (_, false, 1..) => format!("no valid ZFS label: {rings} uberblocks are left, but no configuration"),
-            (..) => "no ZFS label found".into(),
-        }
-    }
-}
-
-impl Label {
-    fn config_damaged(&self) -> bool {
-        matches!(self.config, ConfigState::BadChecksum | ConfigState::Invalid(_))
-    }
 }
 
 impl Assembly {
@@ -311,16 +252,17 @@ impl Assembly {
         let guid = sorted.choose(wanted)?;
         let Sorted { mut pools, auxiliaries, mut ignored } = sorted;
         let mut chosen_members = Vec::new();
+        let own = pools.get(&guid).and_then(|members| identity_config(members)).cloned();
         for (other, members) in std::mem::take(&mut pools) {
             if other == guid {
                 chosen_members = members;
-            } else {
-                ignored.extend(members.into_iter().map(|(candidate, _)| Ignored {
-                    path: candidate.path,
-                    because: format!("it belongs to another pool (guid {other})"),
-                }));
+                continue;
             }
+            let because = because_other(guid, own.as_ref(), other, identity_config(&members));
+            let left = |(candidate, _): (Candidate, Guid)| Ignored { path: candidate.path, because: because.clone() };
+            ignored.extend(members.into_iter().map(left));
         }
+        settle_claims(&mut chosen_members, guid);
         let (members, duplicates) = unique(chosen_members, guid);
         Self::from_members(guid, members, duplicates, auxiliaries, ignored)
     }
@@ -342,13 +284,21 @@ impl Assembly {
         let version = newest.and_then(|config| config.u64("version")).unwrap_or(0);
         check_version(&name, version)?;
         check_features(&name, newest)?;
-        let Some(chosen) = choose_uberblock(&members, guid) else {
-            return Err(AssemblyError::NoUberblock { name, devices: members.len() });
+        let chosen = choose_uberblock(&members, guid);
+        if let (Some(first), Some(Txg(0))) = (members.first(), newest.and_then(|config| config.u64("txg")).map(Txg)) {
+            let last = chosen.map(|chosen| chosen.uberblock.txg);
+            return Err(AssemblyError::Retired { path: first.path.clone(), name, guid, last });
+        }
+        let Some(chosen) = chosen else {
+            return Err(no_uberblock(name, guid, &members));
         };
         check_version(&name, chosen.uberblock.version)?;
         let mut tree = tree_from_labels(&members, guid, chosen.uberblock.txg)
             .map_err(|source| AssemblyError::Config { name: name.clone(), source })?;
         tree.set_reflow(&chosen.uberblock);
+        if let Some((path, missing)) = only_logs(&tree) {
+            return Err(AssemblyError::OnlyLogs { path, name, guid, missing });
+        }
         Ok(Self {
             name,
             guid,
@@ -432,7 +382,7 @@ impl Sorted {
         };
         let state = PoolState(config.u64("state").unwrap_or(0));
         if matches!(state, PoolState::SPARE | PoolState::L2CACHE) {
-            self.auxiliaries.push(Auxiliary { path: candidate.path, state });
+            self.auxiliaries.push(Auxiliary::given(&candidate, state, config));
             return;
         }
         match (config.u64("pool_guid"), config.u64("guid")) {
@@ -450,8 +400,7 @@ impl Sorted {
         self.pools
             .iter()
             .map(|(&guid, members)| {
-                let config = members.iter().find_map(|(candidate, _)| candidate.identity()?.valid_config());
-                let name = config.and_then(|config| config.str("name")).map(str::to_owned);
+                let name = identity_config(members).and_then(|config| config.str("name")).map(str::to_owned);
                 let paths = members.iter().map(|(candidate, _)| candidate.path.clone()).collect();
                 PoolChoice { name: name.unwrap_or_else(|| guid.to_string()), guid, paths }
             })
@@ -461,9 +410,10 @@ impl Sorted {
     fn choose(&self, wanted: Option<&Selector>) -> Result<Guid, AssemblyError> {
         let pools = self.choices();
         if pools.is_empty() {
-            return Err(match self.auxiliaries.first() {
-                Some(first) => AssemblyError::OnlyAuxiliary { path: first.path.clone(), state: first.state },
-                None => AssemblyError::NoPool { inputs: self.ignored.clone() },
+            return Err(if self.auxiliaries.is_empty() {
+                AssemblyError::NoPool { inputs: self.ignored.clone() }
+            } else {
+                AssemblyError::OnlyAuxiliary { given: self.auxiliaries.clone() }
             });
         }
         let matching: Vec<PoolChoice> =
@@ -477,40 +427,29 @@ impl Sorted {
     }
 }
 
-/// Keeps one device for each guid: the one with the newest uberblock.
-fn unique(candidates: Vec<(Candidate, Guid)>, pool: Guid) -> (Vec<Member>, Vec<Duplicate>) {
-    let mut members: Vec<Member> = Vec::new();
-    let mut duplicates = Vec::new();
-    for (candidate, guid) in candidates {
-        let txg = candidate.newest_txg(pool);
-        let member = Member { path: candidate.path, medium: candidate.medium, labels: candidate.labels, guid };
-        let Some(used) = members.iter_mut().find(|member| member.guid == guid) else {
-            members.push(member);
-            continue;
-        };
-        let used_txg = newest_txg(used, pool);
-        let (kept, kept_txg, left, left_txg) =
-            if txg > used_txg { (member, txg, used.clone(), used_txg) } else { (used.clone(), used_txg, member, txg) };
-        duplicates.push(Duplicate { path: left.path, used: kept.path.clone(), txg: left_txg, used_txg: kept_txg });
-        *used = kept;
-    }
-    (members, duplicates)
-}
-
-fn newest_txg(member: &Member, pool: Guid) -> Txg {
-    pool_labels(member, pool).flat_map(|label| label.uberblocks().map(|(_, u)| u.txg)).max().unwrap_or_default()
-}
-
-/// Labels of a member that name the pool, and those whose configuration is lost.
-fn pool_labels(member: &Member, pool: Guid) -> impl Iterator<Item = &Label> {
-    member.labels.labels.iter().filter(move |label| label.pool_guid().is_none_or(|guid| guid == pool))
-}
-
 /// The newest configuration of the pool on a member, not newer than `limit`.
 fn newest_config(member: &Member, pool: Guid, limit: Txg) -> Option<&NvList> {
     let labels = member.labels.labels.iter().rev().filter(|label| label.pool_guid() == Some(pool));
     let newest = labels.filter(|label| label.config_txg() <= Some(limit)).max_by_key(|label| label.config_txg());
     newest.and_then(Label::valid_config)
+}
+
+fn no_uberblock(name: String, pool: Guid, members: &[Member]) -> AssemblyError {
+    let labels = || members.iter().flat_map(|member| &member.labels.labels);
+    let valid = labels().filter(|label| label.pool_guid() == Some(pool));
+    let slots = labels().filter(|label| label.offset_bytes.is_some()).map(|label| {
+        let top = label.valid_config().and_then(|config| config.list("vdev_tree"));
+        uberblock_slots(top.and_then(|top| top.u64("ashift")).unwrap_or(0))
+    });
+    AssemblyError::NoUberblock { name, devices: members.len(), labels: valid.count(), slots: slots.sum() }
+}
+
+/// The first given device, and the first missing top-level vdev, when nothing but log devices was given.
+fn only_logs(tree: &VdevTree) -> Option<(String, usize)> {
+    let is_log = |top: &TopVdev| top.class == AllocationClass::Log;
+    let missing = tree.tops.iter().position(Option::is_none)?;
+    let first = tree.leaves.iter().find_map(|leaf| leaf.opened_as.clone())?;
+    tree.tops.iter().flatten().all(is_log).then_some((first, missing))
 }
 
 fn check_version(name: &str, version: u64) -> Result<(), AssemblyError> {

@@ -3,15 +3,18 @@
 //! Each stage fills plain values that the lower floors hold; damage never stops a stage that can do without.
 
 mod assembly;
+mod auxiliary;
+mod candidate;
+mod duplicate;
 mod labels;
 mod mos;
 mod removed;
 mod salt;
 
-pub use assembly::{
-    Assembly, AssemblyError, Auxiliary, Candidate, ChosenUberblock, Duplicate, Ignored, Member, PoolChoice, PoolState,
-    Selector,
-};
+pub use assembly::{Assembly, AssemblyError, ChosenUberblock, Ignored, Member, PoolChoice, PoolState, Selector};
+pub use auxiliary::{Auxiliary, UnreadRole};
+pub use candidate::Candidate;
+pub use duplicate::{Duplicate, Relation};
 pub use labels::{AreaState, ConfigState, DeviceLabels, Label, Slot, SlotState};
 pub use mos::{Mos, MosError};
 pub use removed::{UnknownMapping, load_removed};

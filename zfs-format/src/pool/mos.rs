@@ -76,6 +76,22 @@ impl<'a> Mos<'a> {
         Ok(entries)
     }
 
+    /// The bytes of one entry of a ZAP, which hold a string for example; `None` when there is no such entry.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when the object cannot be read.
+    pub fn zap_bytes(&mut self, object: u64, name: &[u8], work: &mut Work) -> Result<Option<Vec<u8>>, ObjectError> {
+        let mut found = None;
+        ZapReader::new(self.objset.object(object, work)?).for_each(work, &mut |entry| {
+            if entry.name != name {
+                return ControlFlow::Continue(());
+            }
+            found = Some(entry.value);
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
     /// Reads a packed nvlist; its length is in the bonus.
     ///
     /// # Errors

@@ -188,7 +188,7 @@ impl Draid {
             if here == 0 {
                 return None;
             }
-            stripes.push(self.stripe(at, here, filled)?);
+            stripes.push(self.stripe(at, here, filled, psize)?);
             at = (at / self.group_bytes).checked_add(1)?.checked_mul(self.group_bytes)?;
             sectors -= here;
             filled += here;
@@ -196,8 +196,8 @@ impl Draid {
         Some(stripes)
     }
 
-    /// The stripe of `sectors` sectors at `offset`, which hold the block from sector `filled` on.
-    fn stripe(&self, offset: u64, sectors: u64, filled: u64) -> Option<Stripe> {
+    /// The stripe of `sectors` sectors at `offset`, which hold the block of `psize` bytes from sector `filled` on.
+    fn stripe(&self, offset: u64, sectors: u64, filled: u64, psize: u64) -> Option<Stripe> {
         let DraidConfig { parity, data, ashift, .. } = self.config;
         let row = self.row(offset)?;
         let (full_rows, rest) = (sectors / data, sectors % data);
@@ -221,6 +221,7 @@ impl Draid {
             }
             let held = full_rows + u64::from(column - parity < rest);
             (cell.data_bytes, cell.block_offset) = (bytes(held)?, bytes(at)?);
+            cell.limit(psize);
             at += held;
             stripe.data.push(cell);
         }

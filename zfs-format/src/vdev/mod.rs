@@ -2,6 +2,7 @@
 //!
 //! This floor does not ask whether bytes are right; it offers places, and [`crate::block`] chooses.
 
+mod class;
 pub mod draid;
 mod draid_maps;
 mod indirect;
@@ -9,6 +10,7 @@ pub mod stripe;
 mod striped;
 mod tree;
 
+pub use class::AllocationClass;
 pub use indirect::{Indirect, Mapping, Moved};
 pub use striped::{CellSource, Geometry, Source, SpareId, Striped};
 pub use tree::{BuildError, DistributedSpare, Layout, Leaf, LeafId, Node, TopVdev, TxgRanges, VdevTree};

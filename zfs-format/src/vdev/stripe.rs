@@ -16,10 +16,18 @@ pub struct Cell {
     pub device_offset_bytes: u64,
     /// Length; 0 for a cell that exists only in the parity equations.
     pub length_bytes: usize,
-    /// How many of these bytes hold the block; the rest are zeros, as dRAID pads its stripes.
+    /// How many of these bytes hold the block; the rest are zeros: the tail of its last sector, the pads of dRAID.
     pub data_bytes: usize,
     /// Where in the block (rounded up to whole sectors) the bytes belong; parity belongs nowhere.
     pub block_offset: usize,
+}
+
+impl Cell {
+    /// What lies beyond the end of a block of `psize` bytes is no part of it.
+    pub(super) fn limit(&mut self, psize: u64) {
+        let left = psize.saturating_sub(self.block_offset as u64);
+        self.data_bytes = self.data_bytes.min(usize::try_from(left).unwrap_or(usize::MAX));
+    }
 }
 
 /// Cells that share parity.
@@ -111,6 +119,7 @@ impl RaidzGeometry {
         for cell in &mut stripe.data {
             cell.block_offset = at;
             at = at.checked_add(cell.length_bytes)?;
+            cell.limit(psize);
         }
         Some(stripe)
     }
@@ -171,7 +180,8 @@ impl RaidzGeometry {
             if parity == 1 && offset & SWAP_BIT != 0 {
                 swap_places(&mut cells);
             }
-            let data = cells.split_off(usize::try_from(parity).ok()?.min(cells.len()));
+            let mut data = cells.split_off(usize::try_from(parity).ok()?.min(cells.len()));
+            data.iter_mut().for_each(|cell| cell.limit(psize));
             stripes.push(Stripe { parity: cells, data });
         }
         Some(stripes)
@@ -207,14 +217,14 @@ mod tests {
     #[test]
     fn a_block_of_one_sector_is_parity_and_data() {
         let stripe = RAIDZ1.stripe(0, 512).unwrap();
-        let cell = |child, block_offset| Cell {
+        let cell = |child, data_bytes| Cell {
             child,
             device_offset_bytes: 4 << 20,
             length_bytes: 4096,
-            data_bytes: 4096,
-            block_offset,
+            data_bytes,
+            block_offset: 0,
         };
-        assert_eq!(stripe, Stripe { parity: vec![cell(0, 0)], data: vec![cell(1, 0)] });
+        assert_eq!(stripe, Stripe { parity: vec![cell(0, 4096)], data: vec![cell(1, 512)] });
         assert_eq!(RAIDZ1.asize_bytes(512), Some(8192));
     }
 
@@ -237,8 +247,9 @@ mod tests {
             let geometry = RaidzGeometry { width, parity, ashift };
             let sector = 1_u64 << ashift;
             let stripe = geometry.stripe(start << ashift, psize).unwrap();
-            let filled: usize = stripe.data.iter().map(|cell| cell.length_bytes).sum();
-            prop_assert_eq!(filled as u64, psize.next_multiple_of(sector));
+            let sum = |of: fn(&Cell) -> usize| stripe.data.iter().map(of).sum::<usize>() as u64;
+            prop_assert_eq!(sum(|cell| cell.length_bytes), psize.next_multiple_of(sector));
+            prop_assert_eq!(sum(|cell| cell.data_bytes), psize);
             let asize = geometry.asize_bytes(psize).unwrap();
             let mut used = std::collections::BTreeSet::new();
             for cell in stripe.parity.iter().chain(&stripe.data) {

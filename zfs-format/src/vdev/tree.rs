@@ -5,6 +5,7 @@ use crate::Txg;
 use crate::media::ReadAt;
 use crate::ondisk::nvlist::NvList;
 use crate::ondisk::uberblock::{ScratchState, Uberblock};
+use crate::vdev::AllocationClass;
 use crate::vdev::draid::{Draid, DraidConfig};
 use crate::vdev::indirect::Indirect;
 use crate::vdev::stripe::{Expansion, RaidzGeometry};
@@ -107,8 +108,10 @@ pub struct TopVdev {
     pub ashift: u8,
     /// Allocatable bytes; 0 when not recorded.
     pub asize_bytes: u64,
-    /// It holds intent logs.
-    pub is_log: bool,
+    /// What it is for. Labels tell logs only; the others are known once the MOS is open.
+    pub class: AllocationClass,
+    /// Object number of its ZAP, in the MOS; 0 when there is none.
+    pub zap_object: u64,
     /// Object number of the array of space maps, in the MOS; 0 when there is none.
     pub metaslab_array: u64,
     /// Copies of each block that should be good: the sides of a mirror, without those that replace or spare others.
@@ -235,7 +238,11 @@ impl VdevTree {
             node: first,
             ashift,
             asize_bytes: config.u64("asize").unwrap_or(0),
-            is_log: config.u64("is_log") == Some(1),
+            class: match config.u64("is_log") {
+                Some(1) => AllocationClass::Log,
+                _ => AllocationClass::Normal,
+            },
+            zap_object: config.u64("com.delphix:vdev_zap_top").unwrap_or(0),
             metaslab_array: config.u64("metaslab_array").unwrap_or(0),
             copies: match self.nodes.get(first) {
                 Some(node) if node.vdev_type == "mirror" => node.children.len(),
@@ -392,6 +399,29 @@ impl VdevTree {
     #[must_use]
     pub fn is_spare_stale(&self, id: SpareId, birth: Txg) -> bool {
         self.spares.get(id.0).is_some_and(|spare| spare.missing_txgs.contains(birth))
+    }
+
+    /// Whether nothing of a top-level vdev was given, although blocks may lie on it.
+    #[must_use]
+    pub fn is_absent(&self, top: usize) -> bool {
+        match self.tops.get(top) {
+            None | Some(Some(TopVdev { layout: Layout::Hole, .. })) => false,
+            Some(None) => true,
+            Some(Some(top)) => {
+                let mut pending = vec![top.node];
+                let mut has_leaves = false;
+                while let Some(node) = pending.pop().and_then(|index| self.nodes.get(index)) {
+                    if let Some(leaf) = node.leaf.and_then(|leaf| self.leaf(leaf)) {
+                        has_leaves = true;
+                        if leaf.medium.is_some() {
+                            return false;
+                        }
+                    }
+                    pending.extend(&node.children);
+                }
+                has_leaves
+            }
+        }
     }
 
     /// Gives a medium to the leaf with this guid. False when the tree has no such leaf.

@@ -17,23 +17,23 @@ use zfs_format::vdev::VdevTree;
 /// What the counters know of blocks that were not checked.
 pub(super) fn gather_not_checked(
     counters: &Counters,
-    tree: &VdevTree,
+    assembly: &Assembly,
     options: &Options,
     progress: &Progress,
     not_checked: &mut Vec<NotChecked>,
 ) {
     use NotCheckedReason::{BadParent, Cancelled, MissingMember, NoKey, Unsupported};
     let mut add = |reason, what: String, blocks, bytes| not_checked.push(NotChecked { reason, what, blocks, bytes });
-    for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
+    for (leaf, counted) in assembly.tree.leaves.iter().zip(&counters.leaves) {
         let (copies, bytes) = (counted.missing_copies.load(Relaxed), counted.missing_bytes.load(Relaxed));
         if copies > 0 {
             add(MissingMember, format!("copies on {}", leaf.name), Some(copies), Some(bytes));
         }
     }
-    for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
+    for (leaf, counted) in assembly.tree.leaves.iter().zip(&counters.leaves) {
         let blocks = counted.unlocks.load(Relaxed);
         if blocks > 0 {
-            add(MissingMember, format!("blocks that {} alone would bring back", leaf.name), Some(blocks), None);
+            add(MissingMember, format!("blocks that {} alone may bring back", leaf.name), Some(blocks), None);
         }
     }
     for (vdev, counted) in counters.tops.iter().enumerate() {
@@ -65,6 +65,10 @@ pub(super) fn gather_not_checked(
     if encrypted > 0 {
         let what = "content of encrypted blocks (their checksums were verified)";
         add(NoKey, what.into(), Some(encrypted), None);
+    }
+    for rival in assembly.duplicates.iter().filter(|duplicate| duplicate.is_rival()) {
+        let what = format!("{}, which claims to be the same member as {}", rival.path, rival.used);
+        add(Unsupported, what, None, None);
     }
     if !options.decode {
         add(NotCheckedReason::Option, "whether blocks decode (--no-decode)".into(), None, None);
@@ -187,6 +191,8 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
     Outcome {
         pool: facts::pool(assembly, &features),
         vdevs: facts::vdevs(assembly, &counters_of(counters)),
+        spares: facts::spares(assembly),
+        caches: facts::caches(assembly),
         totals,
         patterns: patterns::describe(&contents.findings),
         findings_dropped: contents.dropped_damaged + contents.dropped_degraded,

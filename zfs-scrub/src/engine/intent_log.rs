@@ -11,6 +11,7 @@ use super::judge::place;
 use super::queue::Queued;
 use super::walk::{Feed, Walk};
 use crate::finding::{Finding, Kind};
+use crate::passes::missing_logs::missing_top;
 use std::collections::BTreeSet;
 use zfs_format::Txg;
 use zfs_format::block::Work;
@@ -40,7 +41,7 @@ pub(super) fn visit<F: Feed>(walk: &mut Walk<'_, F>, objset: u64, header: &ZilHe
             return;
         }
         if !walk.shared.reader.read_log(&bp, &mut work) {
-            if is_claimed {
+            if is_claimed && missing_top(walk.shared.reader.tree(), &bp).is_none() {
                 report_end(walk, objset, &bp);
             }
             return;

@@ -189,7 +189,9 @@ impl Shared<'_> {
             };
         }
         if is_lost && let Some(first) = bad.first() {
-            let Some(top) = self.counters.tops.get(first.dva.vdev as usize) else { return };
+            // A removed vdev is not where the block lies.
+            let vdev = first.leaf.and_then(|leaf| self.reader.tree().leaf(leaf)).map(|leaf| leaf.top);
+            let Some(top) = self.counters.tops.get(vdev.unwrap_or(first.dva.vdev as usize)) else { return };
             match first.state {
                 CopyState::Failed(_) | CopyState::OutOfRange => top.read_errors.fetch_add(1, Relaxed),
                 _ => top.checksum_errors.fetch_add(1, Relaxed),

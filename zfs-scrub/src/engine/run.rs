@@ -12,7 +12,7 @@ use super::walk::{Feed, FoundDataset, Walk};
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress};
 use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Totals};
-use crate::passes::labels;
+use crate::passes::{exchange, labels, missing_logs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -48,13 +48,17 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
         report_root(&mut contents, error, assembly);
     }
     let mut not_checked = walked.not_checked;
+    if !progress.is_cancelled() {
+        contents.findings.extend(exchange::check(assembly, &contents.findings));
+    }
     name(&mut contents.findings, assembly);
     let at_risk = at_risk.map(|at_risk| {
         let (mut findings, blocks, is_cut) = at_risk.into_findings();
         name(&mut findings, assembly);
         (margin::files(&findings, &blocks), is_cut)
     });
-    gather_not_checked(&counters, &assembly.tree, options, progress, &mut not_checked);
+    contents.findings.extend(missing_logs::check(assembly));
+    gather_not_checked(&counters, assembly, options, progress, &mut not_checked);
     let totals = Totals {
         copies_verified: counters.copies_verified.load(Relaxed),
         parity_verified: counters.parity_verified.load(Relaxed),
@@ -113,6 +117,16 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
     }
     load_dtls(assembly, &root, sink, &mut work);
     assembly.load_salt(&mut work);
+    for unread in assembly.read_roles(&mut work) {
+        // Blocks that cannot be read are found by the walk.
+        if matches!(unread.error, ObjectError::Block { .. }) {
+            continue;
+        }
+        let place = Place { device: Some(unread.what), ..Place::default() };
+        let message =
+            format!("what it is for (its class, or the list of such devices) cannot be read: {}", unread.error);
+        sink.push(Finding::new(Kind::ConfigIncomplete, place, message));
+    }
     if let Ok(mut mos) = Mos::open(BlockReader::new(&assembly.tree), &root, &mut work) {
         // Damage to these ZAPs is found by the walk.
         prepared.features = mos.features(&mut work).unwrap_or_default();

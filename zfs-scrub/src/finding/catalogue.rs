@@ -86,14 +86,34 @@ catalogue! {
         advice: "If the pool may be imported elsewhere, export it there first, or check a snapshot of the device.";
     /// A device names the pool and is none of its devices.
     NotAMember = "ZC0109", Note, "device is no member",
-        meaning: "The labels of a given device name this pool, but the pool's configuration does not list the device. It is not used.",
-        causes: "A disk that was detached, replaced or removed from the pool, or one whose addition was interrupted.",
+        meaning: "The labels of a given device name this pool, but the pool's configuration does not list the device; or it is a hot spare or a cache device that the pool does not list. It is not used.",
+        causes: "A disk that was detached, replaced or removed from the pool, or one whose addition was interrupted; a spare or a cache of another pool.",
         advice: "Nothing, unless the device should be a member: then an older state of the pool may still list it.";
     /// A device is out of date, and the pool knows.
     MemberStale = "ZC0110", Note, "device out of date",
         meaning: "The pool records that this device was away, or is still being filled, for some transaction groups (its dirty time log). Copies from those are out of date there, as expected; they are not damage, and not redundancy either.",
         causes: "A device that was offline or faulted while the pool was written, or a resilver or a replacement that has not finished.",
         advice: "Bring the device online in the pool and let it resilver.";
+    /// A device's newest state is older than its siblings'.
+    MemberBehind = "ZC0111", Note, "device behind its siblings",
+        meaning: "The newest uberblock of this device is older than those of the devices that hold the same data, and the pool does not record that it was away. What was written in between is probably not on it; blocks that are wrong for it have findings of their own.",
+        causes: "An older copy or snapshot of the device given beside newer ones, a device that was lost shortly before the others were, or one that confirmed writes and did not keep them.",
+        advice: "Give the newest copy of each device. If this is the newest, import the pool and run `zpool scrub`.";
+    /// Two devices claim to be one member, in the same txg, with different content.
+    MemberRivals = "ZC0112", Note, "two devices claim to be one member",
+        meaning: "Two of the given devices carry the same guid and are in the same txg, but their contents differ: each went on from a common state by itself. One was checked, the other was not; neither claim is better than the other.",
+        causes: "A copy of a disk, or a cloned virtual machine, was used beside the original.",
+        advice: "Check them one at a time, each with the other left out, and decide by what they hold which is to be kept. Never let ZFS see both at once.";
+    /// Two devices stand in each other's place.
+    ContentsExchanged = "ZC0113", Damaged, "contents of two devices exchanged",
+        meaning: "Blocks that are wrong where the labels say that they lie are right on the other one of two devices: each carries the labels of the other. The data itself may be whole.",
+        causes: "Labels that were copied back onto the wrong device, or two images whose ends or starts were mixed up.",
+        advice: "Do not import the pool: ZFS would go by the labels and could overwrite what is whole. Work on copies, and give each device its own labels back (the first 512 KiB and the last 512 KiB).";
+    /// A raidz vdev is being expanded.
+    ExpansionRunning = "ZC0114", Note, "raidz expansion in progress",
+        meaning: "A device is being added to a raidz vdev, and its content is being moved to the new width. What was moved lies by the new geometry, the rest by the old one; both were checked where they lie.",
+        causes: "`zpool attach` to a raidz vdev; the pool was exported, or its host went down, before the expansion was finished.",
+        advice: "Nothing: the expansion goes on when the pool is imported.";
     /// The newest uberblock cannot be used.
     RootLost = "ZC0201", Damaged, "the newest state cannot be read",
         meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",
@@ -154,6 +174,11 @@ catalogue! {
         meaning: "The log of synchronous writes was claimed by an import up to a certain block, and that block or one before it cannot be read. Synchronous writes after that point cannot be replayed.",
         causes: "Damage to a log device, or to the log's blocks on another device.",
         advice: "The file system is consistent as of its last txg; only the last seconds of synchronous writes are lost. Check what databases and NFS clients wrote last.";
+    /// An intent log lies on a missing device.
+    IntentLogMissing = "ZC0405", Degraded, "intent log on a missing device",
+        meaning: "The intent log of a file system or a volume lies on a log device that was not given. Everything up to the newest txg can be read without it; what was written synchronously after that, and was to be replayed at the next import, cannot.",
+        causes: "A log device that is unplugged or dead, or a path that was not given.",
+        advice: "Give the log device, if there is one. Without it the pool needs `zpool import -m`, which drops what was not replayed; check what databases and NFS clients wrote last.";
 }
 
 impl Kind {

@@ -1,3 +1,5 @@
 //! Checks beside the walk over all blocks.
 
+pub(crate) mod exchange;
 pub(crate) mod labels;
+pub(crate) mod missing_logs;
