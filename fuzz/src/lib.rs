@@ -17,7 +17,7 @@ pub mod seeds;
 pub use codecs::{checksum, decompress, gang};
 pub use forge::Forge;
 pub use image::{label, labels, scrub_image};
-pub use metadata::{blkptr, bpobj, bptree, dsl_dataset, dsl_dir, nvlist, space_map, uberblock, zil};
+pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
 
 /// A function that takes any bytes.
@@ -28,7 +28,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("blkptr", blkptr),
     ("bpobj", bpobj),
     ("bptree", bptree),
+    ("brt", brt),
     ("checksum", checksum),
+    ("ddt", ddt),
     ("decompress", decompress),
     ("dnode", dnode),
     ("dsl_dataset", dsl_dataset),

@@ -9,6 +9,8 @@ use zfs_format::endian::OnDisk;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::bpobj::{BpobjHeader, DeadlistHeader};
 use zfs_format::ondisk::bptree::{self, BptreeEntry, BptreeHeader};
+use zfs_format::ondisk::brt::{BrtEntry, BrtHeader};
+use zfs_format::ondisk::ddt::{DdtEncoding, DdtKey, DdtLogHeader, log_records, parse_variants};
 use zfs_format::ondisk::dmu::ChecksumKind;
 use zfs_format::ondisk::dsl::{DslDataset, DslDir};
 use zfs_format::ondisk::nvlist::NvList;
@@ -86,6 +88,32 @@ pub fn bptree(data: &[u8]) {
         if let Ok(entry) = bptree::entry(data, endian, index) {
             look_at(&entry.bp);
         }
+    }
+}
+
+/// Key, payload and log of a dedup table.
+pub fn ddt(data: &[u8]) {
+    let (endian, data) = endian_first(data);
+    black_box((DdtKey::parse(data, endian).is_ok(), DdtLogHeader::parse(data, endian).is_ok()));
+    black_box(data.first().map(|byte| DdtEncoding::from_byte(*byte)));
+    for size in [72, 256] {
+        let payload = data.get(..size).unwrap_or(data);
+        if let Ok(variants) = parse_variants(payload, endian) {
+            assert_eq!(variants.len(), if size == 72 { 1 } else { 4 });
+        }
+    }
+    let records = log_records(data, endian).count();
+    assert!(records <= data.len() / 9 + 1);
+}
+
+/// Header and entries of a table of cloned blocks.
+pub fn brt(data: &[u8]) {
+    let (endian, data) = endian_first(data);
+    black_box(BrtHeader::parse(data, endian).is_ok());
+    let (name, value) = data.split_at(data.len().min(8));
+    for size in [1, 8] {
+        let parsed = BrtEntry::parse(name, size, value, endian);
+        assert_eq!(parsed.is_ok(), name.len() == 8 && value.len() == 8);
     }
 }
 

@@ -31,6 +31,9 @@ pub fn seeds() -> Vec<Seed> {
         from_blocks(pool, number, &mut add);
         from_payloads(pool, &mut add);
         add("zil", "log", &intent_log(pool));
+        add("ddt", "log", &dedup_log(number, endian));
+        add("brt", "entry", &[&[number], 0x10200_u64.to_be_bytes().as_slice(), &stored(&[3], endian)].concat());
+        add("brt", "header", &[vec![number], stored(&[90, 1, 0, 1, 16 << 20, 131_072, 393_216], endian)].concat());
         let changes =
             [vec![number, 6, 3, 0, 9, 0, 4], vec![number, 4, 40, 0, 16, 0, 1, 7, 7], vec![number, 2, 9, 0, 5, 0, 1, 1]];
         for (index, change) in changes.iter().enumerate() {
@@ -38,6 +41,24 @@ pub fn seeds() -> Vec<Seed> {
         }
     }
     seeds
+}
+
+fn stored(words: &[u64], endian: Endian) -> Vec<u8> {
+    let put = |word: &u64| if endian == Endian::Little { word.to_le_bytes() } else { word.to_be_bytes() };
+    words.iter().flat_map(put).collect()
+}
+
+/// A block of a dedup log with two records; its start reads as a key, a header and a payload too.
+fn dedup_log(order: u8, endian: Endian) -> Vec<u8> {
+    let record = |sector: u64| {
+        let mut words = vec![120 << 8 | 1, sector, 2, 3, 4, 0xf_0007_0007];
+        words.extend([8, sector, 0, 0, 0, 0, 2, 77, 1_796_049_318]);
+        words
+    };
+    let mut words = record(1000);
+    words.extend(record(2000));
+    words.extend([0, 0, 0]);
+    [vec![order], stored(&words, endian)].concat()
 }
 
 fn from_labels(pool: &Pool, add: &mut impl FnMut(&'static str, &str, &[u8])) {

@@ -10,6 +10,7 @@ mod contents;
 mod evidence;
 mod identity;
 mod salt;
+mod shared_blocks;
 mod support;
 mod threads;
 mod topology;

@@ -16,20 +16,8 @@ const NOT_CLEAN: &[(&str, Verdict, u8)] = &[
 /// Pools that cannot be checked, and a part of the error.
 const REFUSED: &[(&str, &str)] = &[("public/v999", "version 999 is not supported")];
 
-const DEDUP: &str = "dedup and block cloning are not counted";
-const DESTROYED: &str = "datasets waiting to be destroyed are not walked";
-
 /// Pools whose answer is not right yet, and why. They may be called clean only when nothing but a saving is not counted.
-const NOT_YET: &[(&str, &str)] = &[
-    ("async-destroy-in-progress", DESTROYED),
-    ("block-cloning", DEDUP),
-    ("checkpoint", "blocks of the checkpoint are not walked"),
-    ("classes-special-dedup-log-cache-spare", DEDUP),
-    ("dedup-fast", DEDUP),
-    ("dedup-legacy", DEDUP),
-    ("encryption", DEDUP),
-    ("public/bptree_obj-zol-0.6.2", DESTROYED),
-];
+const NOT_YET: &[(&str, &str)] = &[];
 
 fn listed<T: Copy>(list: &[(&str, T)], pool: &RealPool) -> Option<T> {
     list.iter().find(|(folder, _)| *folder == pool.folder).map(|&(_, value)| value)

@@ -6,7 +6,7 @@ use super::text::View;
 use super::units::{count, size, thousands};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{
-    BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Severity,
+    BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Place, Severity,
 };
 use zfs_scrub::outcome::{FileDamage, NotChecked, NotCheckedReason, Verdict};
 
@@ -35,6 +35,11 @@ impl<'a> Sorted<'a> {
         let mut sorted = Self { files: BTreeMap::new(), metadata: Vec::new(), devices: Vec::new(), notes: Vec::new() };
         for finding in &view.outcome.findings {
             let place = finding.place.name();
+            // Files that share the block by dedup or cloning.
+            let others: BTreeSet<String> = finding.references.iter().map(Place::name).collect();
+            for other in others.into_iter().filter(|other| *other != place && paths.contains(other.as_str())) {
+                sorted.files.entry(other).or_default().push(finding);
+            }
             if finding.severity == Severity::Note {
                 sorted.notes.push(finding);
             } else if finding.kind == Kind::RootLost {

@@ -308,6 +308,7 @@ struct FindingView<'a> {
     recoverable: bool,
     hidden_blocks: u64,
     hidden_paths: &'a [String],
+    references: Vec<PlaceView<'a>>,
     message: &'a str,
 }
 
@@ -322,6 +323,7 @@ impl<'a> From<&'a Finding> for FindingView<'a> {
             recoverable: finding.recoverable,
             hidden_blocks: finding.hidden_blocks,
             hidden_paths: &finding.hidden_paths,
+            references: finding.references.iter().map(Into::into).collect(),
             message: &finding.message,
         }
     }
@@ -331,6 +333,7 @@ impl<'a> From<&'a Finding> for FindingView<'a> {
 struct PlaceView<'a> {
     dataset: Option<&'a str>,
     snapshot: Option<&'a str>,
+    checkpoint_txg: Option<u64>,
     objset: Option<Identity>,
     object: Option<Identity>,
     object_type: Option<String>,
@@ -349,6 +352,7 @@ impl<'a> From<&'a Place> for PlaceView<'a> {
         Self {
             dataset: place.dataset.as_deref(),
             snapshot: place.snapshot.as_deref(),
+            checkpoint_txg: place.checkpoint_txg,
             objset: place.objset.map(Identity),
             object: place.object.map(Identity),
             object_type: place.object_type.map(|object_type| object_type.to_string()),

@@ -15,7 +15,9 @@ const FILES_MAX: usize = 20;
 pub(super) fn write(page: &mut Page, outcome: &Outcome, detail: Detail) {
     let vdevs: Vec<(String, RedundancyFacts)> =
         outcome.vdevs.iter().filter_map(|vdev| Some((name(&vdev.name), vdev.redundancy?))).collect();
-    let is_reduced = vdevs.iter().any(|(_, redundancy)| redundancy.full < redundancy.blocks);
+    // Where no vdev promises anything there is nothing to lose.
+    let is_reduced = vdevs.iter().any(|(_, redundancy)| redundancy.full < redundancy.blocks)
+        && vdevs.iter().any(|(_, redundancy)| redundancy.failures_survived > 0);
     if !vdevs.is_empty() && (is_reduced || detail == Detail::Full || outcome.at_risk.is_some()) {
         table(page, &vdevs);
     }

@@ -5,6 +5,8 @@
 pub mod blkptr;
 pub mod bpobj;
 pub mod bptree;
+pub mod brt;
+pub mod ddt;
 pub mod dmu;
 pub mod dnode;
 pub mod dsl;

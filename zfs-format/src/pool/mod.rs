@@ -4,16 +4,21 @@
 
 mod assembly;
 mod auxiliary;
+mod brt;
 mod candidate;
+mod checkpoint;
+mod ddt;
 mod duplicate;
 mod labels;
 mod mos;
+mod pending;
 mod removed;
 mod salt;
 
 pub use assembly::{Assembly, AssemblyError, ChosenUberblock, Ignored, Member, PoolChoice, PoolState, Selector};
 pub use auxiliary::{Auxiliary, UnreadRole};
 pub use candidate::Candidate;
+pub use ddt::{DdtTable, EachDdtEntry};
 pub use duplicate::{Duplicate, Relation};
 pub use labels::{AreaState, ConfigState, DeviceLabels, Label, Slot, SlotState};
 pub use mos::{Mos, MosError};

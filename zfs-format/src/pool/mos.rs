@@ -214,19 +214,6 @@ impl<'a> Mos<'a> {
         Ok(())
     }
 
-    /// How many entries a list of work to be done has: those of a ZAP, or of a bptree (end minus begin).
-    pub fn pending_entries(&mut self, object: u64, work: &mut Work) -> u64 {
-        if object == 0 {
-            return 0;
-        }
-        if let Ok(entries) = self.zap_u64(object, work) {
-            return entries.len() as u64;
-        }
-        let Ok(Some(dnode)) = self.objset.dnode(object, work) else { return 0 };
-        let word = |offset| dnode.endian.u64_at(&dnode.bonus, offset).unwrap_or(0);
-        word(8).saturating_sub(word(0))
-    }
-
     /// The non-zero numbers in an array of object numbers.
     fn object_numbers(&mut self, object: u64, max: u64, work: &mut Work) -> Result<Vec<u64>, ObjectError> {
         if object == 0 {

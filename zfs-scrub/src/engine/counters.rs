@@ -1,10 +1,8 @@
 //! What all threads count.
 
 use super::Bookmark;
-use crate::outcome::Totals;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zfs_format::block::{Redundancy, Role};
-use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::vdev::{LeafId, VdevTree};
 
 /// Counters of one device.
@@ -181,19 +179,4 @@ impl Counters {
             leaf.missing_bytes.fetch_add(bytes, Relaxed);
         }
     }
-}
-
-/// Adds one pointer to the totals, as `zdb -b` does.
-///
-/// Source: OpenZFS cmd/zdb/zdb.c, `zdb_count_block`.
-pub(super) fn count_pointer(totals: &mut Totals, bp: &Blkptr) {
-    totals.blocks += 1;
-    totals.logical_bytes = totals.logical_bytes.saturating_add(bp.lsize_bytes());
-    if bp.is_embedded() {
-        totals.embedded_blocks += 1;
-        return;
-    }
-    totals.physical_bytes = totals.physical_bytes.saturating_add(bp.psize_bytes());
-    totals.allocated_bytes = totals.allocated_bytes.saturating_add(bp.asize_bytes());
-    totals.gang_blocks += bp.dvas().filter(|(_, dva)| dva.is_gang).count() as u64;
 }

@@ -9,12 +9,14 @@ use zfs_format::ondisk::dmu::ObjectType;
 pub(super) fn files(findings: &[Finding]) -> Vec<FileDamage> {
     let mut files: BTreeMap<String, FileDamage> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| finding.severity != Severity::Note) {
-        let place = &finding.place;
-        let is_file =
-            place.path.is_some() || matches!(place.object_type, Some(ObjectType::PLAIN_FILE | ObjectType::ZVOL));
-        if is_file {
-            add_finding(files.entry(place.name()).or_insert_with(|| new_file(place)), finding);
+        for place in std::iter::once(&finding.place).chain(&finding.references) {
+            let is_file =
+                place.path.is_some() || matches!(place.object_type, Some(ObjectType::PLAIN_FILE | ObjectType::ZVOL));
+            if is_file {
+                add(files.entry(place.name()).or_insert_with(|| new_file(place)), place, finding.severity);
+            }
         }
+        let place = &finding.place;
         for path in &finding.hidden_paths {
             let hidden = Place { path: Some(path.clone()), also_in: Vec::new(), ..place.clone() };
             let file = files.entry(hidden.name()).or_insert_with(|| new_file(&hidden));
@@ -44,15 +46,14 @@ fn new_file(place: &Place) -> FileDamage {
     }
 }
 
-/// Adds a finding to a file. In a damaged file only what is lost counts, not what merely has a bad copy.
-fn add_finding(file: &mut FileDamage, finding: &Finding) {
-    let place = &finding.place;
-    if finding.severity > file.severity {
-        file.severity = finding.severity;
+/// Adds a place in it to a file. In a damaged file only what is lost counts, not what merely has a bad copy.
+fn add(file: &mut FileDamage, place: &Place, severity: Severity) {
+    if severity > file.severity {
+        file.severity = severity;
         file.ranges.clear();
     }
     if let (true, Some(offset), Some(length)) =
-        (finding.severity == file.severity && !file.is_whole, place.file_offset, place.file_length)
+        (severity == file.severity && !file.is_whole, place.file_offset, place.file_length)
     {
         file.ranges.push((offset, length));
     }

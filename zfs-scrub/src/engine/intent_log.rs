@@ -6,7 +6,6 @@
 //! Source: OpenZFS module/zfs/zil.c, `zil_parse`, `zil_claim`.
 
 use super::Bookmark;
-use super::counters::count_pointer;
 use super::judge::place;
 use super::queue::Queued;
 use super::walk::{Feed, Walk};
@@ -35,7 +34,7 @@ pub(super) fn visit<F: Feed>(walk: &mut Walk<'_, F>, objset: u64, header: &ZilHe
             return;
         }
         if seen.insert(bp.dva(0)) {
-            count_pointer(&mut walk.totals, &bp);
+            walk.count(&bp);
         }
         if is_claimed && seq == header.claim_blk_seq && last_record == header.claim_lr_seq {
             return;
@@ -52,8 +51,8 @@ pub(super) fn visit<F: Feed>(walk: &mut Walk<'_, F>, objset: u64, header: &ZilHe
             let Ok(Some(write)) = record.write() else { continue };
             let is_within = header.claimed_record_seq().is_none_or(|last| record.seq <= last);
             let is_logs = !write.bp.is_hole() && write.bp.birth_txg() >= header.claim_txg;
-            if is_claimed && is_within && is_logs && seen.insert(write.bp.dva(0)) {
-                count_pointer(&mut walk.totals, &write.bp);
+            if is_claimed && is_within && is_logs && walk.is_in_reach(&write.bp) && seen.insert(write.bp.dva(0)) {
+                walk.count(&write.bp);
                 walk.queue.push(Queued { bp: write.bp, bookmark: Bookmark::intent_log(objset, seq) });
             }
         }

@@ -4,6 +4,7 @@
 //! them by device offset; `verify` reads them in long requests and checks every copy; `judge` looks at one block
 //! closely and turns what it sees into a finding; `names` gives findings their paths at the end.
 
+mod checkpoint;
 mod conclude;
 mod counters;
 mod files;
@@ -12,8 +13,14 @@ mod judge;
 mod margin;
 mod names;
 mod patterns;
+mod pending;
 mod queue;
+mod references;
+mod remains;
 mod run;
+mod sharing;
+mod spared;
+mod state;
 mod verify;
 mod walk;
 

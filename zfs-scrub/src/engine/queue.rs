@@ -95,6 +95,11 @@ impl Queue {
         self.blocks.is_empty()
     }
 
+    /// Hands over what was collected, in the order of the walk.
+    pub(super) fn take(&mut self) -> Vec<Queued> {
+        std::mem::take(&mut self.blocks)
+    }
+
     /// Hands over what was collected, sorted and cut into tasks. `ledger` hears of each block that is in an extent, and
     /// of each copy of it that lies on a device which was not given.
     pub(super) fn seal(&mut self, tree: &VdevTree, ledger: &mut dyn Ledger) -> Batch {

@@ -1,31 +1,22 @@
 //! One scrub from beginning to end.
 
+use super::checkpoint;
 use super::conclude::{Conclusion, conclude, gather_not_checked};
-use super::counters::{Counters, count_pointer};
-use super::intent_log;
+use super::counters::Counters;
 use super::judge::Shared;
 use super::margin::{self, AtRisk};
-use super::names::name_findings;
-use super::queue::{Ledger, Queue, Queued};
-use super::verify::{SharedBatch, Turns, worker};
-use super::walk::{Feed, FoundDataset, Walk};
+use super::state::State;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress};
-use crate::outcome::{NotChecked, NotCheckedReason, Outcome, Totals};
+use crate::outcome::{Outcome, Totals};
 use crate::passes::{exchange, labels, missing_logs};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
-use zfs_format::Txg;
-use zfs_format::block::{BlockReader, Redundancy, Work};
-use zfs_format::dataset::DatasetMap;
+use zfs_format::block::{BlockReader, Work};
 use zfs_format::object::ObjectError;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::features;
 use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError, UnknownMapping, load_removed};
-use zfs_format::units::SECTOR_BYTES;
-use zfs_format::vdev::LeafId;
 
 /// Walks the whole pool once, verifies every copy of every block, and answers with what it found.
 ///
@@ -42,8 +33,15 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     let reader = assembly.blocks();
     let at_risk = options.at_risk.then(|| AtRisk::new(options.findings_max));
     let shared = Shared { reader, options, progress, counters: &counters, sink: &sink, at_risk: at_risk.as_ref() };
-    let walked = walk_pool(&assembly.chosen.uberblock.rootbp, assembly.chosen.uberblock.txg, shared);
+    let newest = State { root: assembly.chosen.uberblock.rootbp, txg: assembly.chosen.uberblock.txg };
+    let mut walked = newest.walk(shared, None);
     let mut contents = sink.close();
+    newest.name(&mut contents.findings, shared, &walked.sharing, None, &assembly.name);
+    // The memory of the newest state's tables is given back before those of the checkpoint are read.
+    drop(walked.sharing);
+    if let Some((uberblock, spared)) = walked.checkpoint.take() {
+        checkpoint::scrub(&uberblock, &spared, shared, &assembly.name, &mut contents);
+    }
     if let Some(error) = &prepared.mos_error {
         report_root(&mut contents, error, assembly);
     }
@@ -51,10 +49,9 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     if !progress.is_cancelled() {
         contents.findings.extend(exchange::check(assembly, &contents.findings));
     }
-    name(&mut contents.findings, assembly);
     let at_risk = at_risk.map(|at_risk| {
         let (mut findings, blocks, is_cut) = at_risk.into_findings();
-        name(&mut findings, assembly);
+        newest.name_places(&mut findings, reader, &assembly.name);
         (margin::files(&findings, &blocks), is_cut)
     });
     contents.findings.extend(missing_logs::check(assembly));
@@ -168,137 +165,6 @@ fn load_dtls(assembly: &mut Assembly, root: &Blkptr, sink: &Sink, work: &mut Wor
     }
 }
 
-/// What the walk brings home.
-struct Walked {
-    totals: Totals,
-    not_checked: Vec<NotChecked>,
-}
-
-/// Hands full batches to all workers.
-struct ToWorkers<'a> {
-    shared: Shared<'a>,
-    workers: Vec<SyncSender<Arc<SharedBatch>>>,
-}
-
-impl Feed for ToWorkers<'_> {
-    fn flush(&mut self, queue: &mut Queue) {
-        let batch = queue.seal(self.shared.reader.tree(), &mut ToCounters(self.shared));
-        let batch = Arc::new(SharedBatch::new(batch));
-        for worker in &self.workers {
-            // A worker ends only when this side hangs up, so this cannot fail.
-            let _ = worker.send(Arc::clone(&batch));
-        }
-    }
-}
-
-/// Counts what extents are assumed to hold.
-struct ToCounters<'a>(Shared<'a>);
-
-impl Ledger for ToCounters<'_> {
-    fn block(&mut self, block: &Queued, assumed: &Redundancy) {
-        self.0.counters.add_redundancy(assumed);
-        self.0.note_margin(&block.bp, block.bookmark, assumed);
-    }
-
-    fn missing(&mut self, leaf: LeafId, bytes: u64) {
-        self.0.counters.add_missing(leaf, 1, bytes);
-    }
-}
-
-/// The walk on this thread, the workers on theirs.
-fn walk_pool(root: &Blkptr, txg: Txg, shared: Shared<'_>) -> Walked {
-    let turns = Turns::new(shared.options.memory_bytes);
-    let turns = &turns;
-    std::thread::scope(|scope| {
-        let workers = (0..shared.options.threads.max(1))
-            .map(|_| {
-                let (sender, receiver) = sync_channel(0);
-                scope.spawn(move || worker(shared, turns, &receiver));
-                sender
-            })
-            .collect();
-        // Three batches may live at once: one being filled, one waiting for a slow worker, one being verified. What
-        // is left of the budget is for the workers' buffers.
-        let queue = Queue::new(shared.options.memory_bytes / 6);
-        let mut walk = Walk::new(shared, queue, ToWorkers { shared, workers });
-        walk_roots(&mut walk, root, txg)
-    })
-}
-
-fn walk_roots<F: Feed>(walk: &mut Walk<'_, F>, root: &Blkptr, txg: Txg) -> Walked {
-    let mut work = Work::default();
-    let mut not_checked = Vec::new();
-    if let Ok(mut mos) = Mos::open(walk.shared.reader, root, &mut work) {
-        count_pending_frees(walk, &mut mos, &mut work, &mut not_checked);
-    }
-    walk.tree(0, root, Txg(0));
-    let mut datasets = std::mem::take(&mut walk.datasets);
-    datasets.sort_by_key(|dataset| dataset.object);
-    for FoundDataset { object, bp, prev_snap_txg, is_snapshot } in datasets {
-        if walk.shared.progress.is_cancelled() {
-            break;
-        }
-        // A head that did not change since its last snapshot shares the snapshot's root, yet its log is its own.
-        let header = walk.tree(object, &bp, prev_snap_txg).or_else(|| walk.header(&bp));
-        if let Some(header) = header.filter(|_| !is_snapshot) {
-            intent_log::visit(walk, object, &header.zil_header, txg);
-        }
-    }
-    if !walk.queue.is_empty() {
-        walk.feed.flush(&mut walk.queue);
-    }
-    Walked { totals: walk.totals, not_checked }
-}
-
-/// Blocks that were freed but are still allocated. Their pointers carry no checksum: they count, and that is all.
-fn count_pending_frees<F: Feed>(
-    walk: &mut Walk<'_, F>,
-    mos: &mut Mos<'_>,
-    work: &mut Work,
-    not_checked: &mut Vec<NotChecked>,
-) {
-    // No pool has more blocks than sectors; a device of unknown size counts as none.
-    let tops = walk.shared.reader.tree().tops.iter().flatten();
-    let sectors = tops.map(|top| top.asize_bytes / SECTOR_BYTES).fold(0, u64::saturating_add);
-    for key in ["sync_bplist", "free_bpobj"] {
-        let Some(&object) = mos.directory.get(key) else { continue };
-        let totals = &mut walk.totals;
-        let counted = mos.bpobj(object, sectors, work, &mut |bp| {
-            if !bp.is_hole() {
-                count_pointer(totals, bp);
-            }
-        });
-        // What cannot be read is found by the walk of the MOS; what makes no sense is not.
-        if let Err(error @ ObjectError::Format { .. }) = counted {
-            let place = Place { objset: Some(0), object: Some(object), ..Place::default() };
-            walk.lost(Finding::new(Kind::MosObjectInvalid, place, format!("{key}: {error}")));
-        }
-    }
-    for (key, what) in [
-        ("bptree_obj", "datasets waiting to be destroyed"),
-        ("com.delphix:deleted_clones", "clones waiting to be destroyed"),
-    ] {
-        let Some(&object) = mos.directory.get(key) else { continue };
-        let entries = mos.pending_entries(object, work);
-        if entries > 0 {
-            not_checked.push(NotChecked {
-                reason: NotCheckedReason::Unsupported,
-                what: format!("{what} ({entries})"),
-                blocks: None,
-                bytes: None,
-            });
-        }
-    }
-    if mos.directory.contains_key("com.delphix:zpool_checkpoint") {
-        not_checked.push(NotChecked {
-            reason: NotCheckedReason::Unsupported,
-            what: "blocks held only by the pool's checkpoint".into(),
-            blocks: None,
-            bytes: None,
-        });
-    }
-}
-
 /// The newest state is out of reach: one finding instead of what follows from it.
 fn report_root(contents: &mut SinkContents, error: &MosError, assembly: &Assembly) {
     let is_root = |finding: &Finding| {
@@ -313,25 +179,6 @@ fn report_root(contents: &mut SinkContents, error: &MosError, assembly: &Assembl
         None => {
             let place = Place { objset: Some(0), object: Some(1), ..Place::default() };
             contents.findings.push(Finding::new(Kind::RootLost, place, message));
-        }
-    }
-}
-
-/// Names for what was found in datasets.
-fn name(findings: &mut [Finding], assembly: &Assembly) {
-    if !findings.iter().any(|finding| finding.place.objset.is_some_and(|objset| objset != 0)) {
-        return;
-    }
-    let mut work = Work::default();
-    let blocks = assembly.blocks();
-    if let Ok(mut mos) = Mos::open(blocks, &assembly.chosen.uberblock.rootbp, &mut work) {
-        let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
-        name_findings(findings, blocks, &map, &mut work);
-    }
-    for finding in findings {
-        let place = &mut finding.place;
-        if place.objset.is_some_and(|objset| objset != 0) && place.dataset.is_none() {
-            place.no_path_because = Some("its dataset has no name that can be read".into());
         }
     }
 }

@@ -4,14 +4,17 @@
 //! leaf blocks go to the queue. A pointer born no later than `min` belongs to an older snapshot and is passed over
 //! with everything below it.
 
-use super::counters::count_pointer;
 use super::judge::{Shared, place};
 use super::queue::{Queue, Queued};
+use super::remains::{Remains, Shape};
+use super::sharing::Sharing;
+use super::spared::SparedSpace;
 use super::{Bookmark, level_matches};
 use crate::finding::{BLOCK_SPILL, Finding, Kind};
 use crate::outcome::Totals;
 use zfs_format::block::Work;
 use zfs_format::ondisk::blkptr::Blkptr;
+use zfs_format::ondisk::bptree::ResumePoint;
 use zfs_format::ondisk::dmu::ObjectType;
 use zfs_format::ondisk::dnode::{DNODE_SLOT_BYTES, Dnode, dnodes, indirect_blkptrs};
 use zfs_format::ondisk::dsl::DslDataset;
@@ -51,6 +54,10 @@ pub(super) struct Walk<'a, F> {
     pub(super) queue: Queue,
     pub(super) feed: F,
     pub(super) totals: Totals,
+    /// Blocks that several pointers lead to.
+    pub(super) sharing: Sharing,
+    /// Only what lies in this space, and what is below it, is visited; everything when there is none.
+    spared: Option<&'a SparedSpace>,
     /// Datasets, in the order of their objects; only the walk of the MOS fills it.
     pub(super) datasets: Vec<FoundDataset>,
     work: Work,
@@ -60,12 +67,20 @@ pub(super) struct Walk<'a, F> {
 }
 
 impl<'a, F: Feed> Walk<'a, F> {
-    pub(super) fn new(shared: Shared<'a>, queue: Queue, feed: F) -> Self {
+    pub(super) fn new(
+        shared: Shared<'a>,
+        queue: Queue,
+        feed: F,
+        sharing: Sharing,
+        spared: Option<&'a SparedSpace>,
+    ) -> Self {
         Self {
             shared,
             queue,
             feed,
             totals: Totals::default(),
+            sharing,
+            spared,
             datasets: Vec::new(),
             work: Work::default(),
             stack: Vec::new(),
@@ -73,20 +88,41 @@ impl<'a, F: Feed> Walk<'a, F> {
         }
     }
 
+    /// Whether this is the walk of the newest state, and not of the checkpoint.
+    pub(super) fn is_newest(&self) -> bool {
+        self.spared.is_none()
+    }
+
+    /// Whether the log of a head is to be visited: a rewind to a checkpoint drops logs that were not claimed.
+    pub(super) fn is_log_of(&self, header: &Objset) -> bool {
+        self.is_newest() || header.zil_header.claim_txg != Txg(0)
+    }
+
     /// Visits the tree below an object set's root pointer, the root included.
     ///
     /// Returns the header, when it could be read.
     pub(super) fn tree(&mut self, objset: u64, root: &Blkptr, min: Txg) -> Option<Objset> {
+        self.remains(objset, root, min, None)
+    }
+
+    /// Visits what is left of a tree that is being destroyed: all of it, or what comes after the point that was reached.
+    pub(super) fn remains(
+        &mut self,
+        objset: u64,
+        root: &Blkptr,
+        min: Txg,
+        reached: Option<ResumePoint>,
+    ) -> Option<Objset> {
         let bookmark = Bookmark::objset(objset);
         if !self.is_visited(root, bookmark, min) {
             return None;
         }
-        count_pointer(&mut self.totals, root);
+        self.count(root);
         if root.object_type() != ObjectType::OBJSET || root.level() != 0 {
             self.invalid(root, bookmark, &FormatError::bad_field("blkptr", "type", root.object_type().0.into(), "11"));
             return None;
         }
-        if !self.shared.check_block(root, bookmark, &mut self.work) {
+        if !self.is_room_for(root, bookmark) || !self.shared.check_block(root, bookmark, &mut self.work) {
             return None;
         }
         let header = match Objset::parse(self.work.plain(), root.endian()) {
@@ -109,7 +145,8 @@ impl<'a, F: Feed> Walk<'a, F> {
             }
         }
         self.push_dnode(objset, 0, &header.meta_dnode);
-        self.drain(min);
+        let remains = reached.map(|reached| Remains::new(reached, &header.meta_dnode));
+        self.drain(min, remains.as_ref());
         Some(header)
     }
 
@@ -122,13 +159,17 @@ impl<'a, F: Feed> Walk<'a, F> {
     }
 
     /// Visits what is pending, depth first.
-    fn drain(&mut self, min: Txg) {
+    fn drain(&mut self, min: Txg, remains: Option<&Remains>) {
         while let Some(pending) = self.stack.pop() {
             if self.shared.progress.is_cancelled() {
                 self.stack.clear();
                 return;
             }
-            self.visit(pending, min);
+            let Pending { bookmark, shift, .. } = pending;
+            let shape = Shape { object: bookmark.object, level: bookmark.level.into(), blkid: bookmark.block, shift };
+            if remains.is_none_or(|remains| !remains.is_done(shape)) {
+                self.visit(pending, min);
+            }
             if self.queue.is_full() {
                 self.feed.flush(&mut self.queue);
             }
@@ -139,7 +180,7 @@ impl<'a, F: Feed> Walk<'a, F> {
         if !self.is_visited(&bp, bookmark, min) {
             return;
         }
-        count_pointer(&mut self.totals, &bp);
+        self.count(&bp);
         if !level_matches(bookmark, &bp) {
             let level = bp.level().into();
             let error = FormatError::bad_field("blkptr", "level", level, "one less than its parent's");
@@ -156,9 +197,21 @@ impl<'a, F: Feed> Walk<'a, F> {
             if self.shared.check_block(&bp, bookmark, &mut self.work) {
                 self.dnode_block(&bp, bookmark);
             }
+        } else if self.sharing.is_verified(&bp) {
+            // Through another pointer.
         } else {
             self.queue.push(Queued { bp, bookmark });
         }
+    }
+
+    /// Adds a pointer to the totals.
+    pub(super) fn count(&mut self, bp: &Blkptr) {
+        self.sharing.count(&mut self.totals, bp);
+    }
+
+    /// Whether this walk is to visit the block, and what is below it.
+    pub(super) fn is_in_reach(&self, bp: &Blkptr) -> bool {
+        bp.is_embedded() || self.spared.is_none_or(|spared| spared.holds(bp))
     }
 
     /// Counts the space of a block that leads to others. Each of them is visited once, so together they fit the devices;
@@ -182,7 +235,7 @@ impl<'a, F: Feed> Walk<'a, F> {
     /// Whether a pointer is to be counted and followed; an impossible one is reported and is not.
     fn is_visited(&mut self, bp: &Blkptr, bookmark: Bookmark, min: Txg) -> bool {
         let is_older = bp.logical_birth_txg().0 != 0 && bp.birth_txg() <= min;
-        if bp.is_hole() || bp.is_redacted() || is_older {
+        if bp.is_hole() || bp.is_redacted() || is_older || !self.is_in_reach(bp) {
             return false;
         }
         if let Err(error) = bp.check() {

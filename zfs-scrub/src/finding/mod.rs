@@ -43,6 +43,8 @@ impl fmt::Display for Severity {
 pub const LEVEL_OBJSET: i8 = -1;
 /// Level of an intent log block in a place (`ZB_ZIL_LEVEL`).
 pub const LEVEL_ZIL: i8 = -2;
+/// Object set number of a dataset that is being destroyed (`ZB_DESTROYED_OBJSET`).
+pub const OBJSET_DESTROYED: u64 = u64::MAX;
 /// Block number of a spill block in a place (`DMU_SPILL_BLKID`).
 pub const BLOCK_SPILL: u64 = u64::MAX - 1;
 
@@ -57,8 +59,10 @@ pub struct Place {
     pub dataset: Option<String>,
     /// Name of the snapshot, when no live dataset holds the block.
     pub snapshot: Option<String>,
-    /// Object set number; 0 is the MOS.
+    /// Object set number; 0 is the MOS, [`OBJSET_DESTROYED`] what is left of a destroyed dataset.
     pub objset: Option<u64>,
+    /// The txg of the pool's checkpoint, when it is there and not in the newest state.
+    pub checkpoint_txg: Option<u64>,
     /// Object number; 0 is the array of dnodes.
     pub object: Option<u64>,
     /// What the block holds.
@@ -84,21 +88,28 @@ pub struct Place {
 impl Place {
     /// The order of findings in a report: by place in the pool, then device.
     fn sort_key(&self) -> impl Ord + use<> {
-        (self.device.clone(), self.objset, self.object, std::cmp::Reverse(self.level), self.block)
+        (self.device.clone(), self.checkpoint_txg, self.objset, self.object, std::cmp::Reverse(self.level), self.block)
     }
 
     /// The name a person reads: `tank/home:/docs/a.txt`, `tank/home@monday:/docs/a.txt`, `<metadata>:<0x3d>`,
-    /// or `<54>:<7>` when no name could be found.
+    /// or `<54>:<7>` when no name could be found. `checkpoint of txg 9, tank:/a` when it is in the checkpoint.
     #[must_use]
     pub fn name(&self) -> String {
-        if let Some(device) = &self.device {
-            return device.clone();
+        match (&self.device, self.checkpoint_txg) {
+            (Some(device), _) => device.clone(),
+            (None, Some(txg)) => format!("checkpoint of txg {txg}, {}", self.name_in_state()),
+            (None, None) => self.name_in_state(),
         }
+    }
+
+    /// The name among all in the same state of the pool.
+    fn name_in_state(&self) -> String {
         let object = self.object.unwrap_or(0);
         let dataset = match (&self.dataset, &self.snapshot, self.objset) {
             (Some(dataset), Some(snapshot), _) => format!("{dataset}@{snapshot}"),
             (Some(dataset), None, _) => dataset.clone(),
             (None, _, Some(0)) => return format!("<metadata>:<{object:#x}>"),
+            (None, _, Some(OBJSET_DESTROYED)) => return format!("<destroyed>:<{object}>"),
             (None, _, objset) => return format!("<{}>:<{object}>", objset.unwrap_or(0)),
         };
         match (&self.path, self.objset) {
@@ -214,6 +225,8 @@ pub struct Finding {
     pub hidden_blocks: u64,
     /// Files that are lost as a whole because this block described them; at most a thousand.
     pub hidden_paths: Vec<String>,
+    /// The other places that lead to the same block, by dedup or block cloning; a thousand at most.
+    pub references: Vec<Place>,
     /// One sentence: what is wrong here.
     pub message: String,
     /// The pointer to the block, for findings about one.
@@ -233,6 +246,7 @@ impl Finding {
             recoverable: severity != Severity::Damaged,
             hidden_blocks: 0,
             hidden_paths: Vec::new(),
+            references: Vec::new(),
             message: message.into(),
             pointer: None,
         }

@@ -42,8 +42,8 @@ impl Sink {
 
     /// Ends the collection: findings in report order.
     #[must_use]
-    pub fn close(self) -> SinkContents {
-        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub fn close(&self) -> SinkContents {
+        let mut state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         state.trim(self.max);
         state
     }
