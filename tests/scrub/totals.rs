@@ -1,8 +1,7 @@
 //! The counts of a scrub are those of `zdb -bcc`, and a whole pool is called whole.
 
-use crate::support::{ensure, for_all, kept_pools, media_of, name_of, options, scrub, shared_pools, skipped};
+use crate::support::{ensure, for_all, kept_pools, media_of, name_of, options, scrub, shared_pools};
 use fixtures::{RealPool, ZdbTotals};
-use zfs_format::pool::AssemblyError;
 use zfs_scrub::outcome::{NotCheckedReason, Totals, Verdict};
 use zfs_scrub::{Outcome, Severity};
 
@@ -15,9 +14,6 @@ const NOT_CLEAN: &[(&str, Verdict, u8)] = &[
 
 /// Pools that cannot be checked, and a part of the error.
 const REFUSED: &[(&str, &str)] = &[("public/v999", "version 999 is not supported")];
-
-/// Pools whose answer is not right yet, and why. They may be called clean only when nothing but a saving is not counted.
-const NOT_YET: &[(&str, &str)] = &[];
 
 fn listed<T: Copy>(list: &[(&str, T)], pool: &RealPool) -> Option<T> {
     list.iter().find(|(folder, _)| *folder == pool.folder).map(|&(_, value)| value)
@@ -58,33 +54,12 @@ fn judge(pool: &RealPool, outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// A pool that is not right yet must not be called clean, unless only savings are not counted.
-fn judge_not_yet(pool: &RealPool, outcome: &Outcome, because: &str) -> Result<(), String> {
-    let folder = &pool.folder;
-    if judge(pool, outcome).is_ok() {
-        skipped(&format!("nothing is wrong with {folder} any more: take it off NOT_YET ({because})"));
-        return Ok(());
-    }
-    let ours = as_zdb_counts(&outcome.totals);
-    let same = pool.expected.zdb.is_none_or(|zdb| {
-        let savings = ZdbTotals { dedup_saved_bytes: 0, cloned_bytes: 0, ..ours };
-        savings == ZdbTotals { dedup_saved_bytes: 0, cloned_bytes: 0, ..zdb }
-    });
-    let is_clean = outcome.summary.verdict == Verdict::Clean || outcome.summary.exit_status == 0;
-    ensure(same || !is_clean, || format!("{folder}: called clean with {ours:?}"))
-}
-
 fn check(pool: &RealPool) -> Result<(), String> {
     let folder = &pool.folder;
-    let result = scrub(&media_of(pool), name_of(pool), &options());
-    let (because, refusal) = (listed(NOT_YET, pool), listed(REFUSED, pool));
-    match (result, because, refusal) {
-        (Ok(outcome), Some(because), None) => judge_not_yet(pool, &outcome, because),
-        (Ok(outcome), None, None) => judge(pool, &outcome),
-        // To say that it cannot be read is no lie.
-        (Err(AssemblyError::UnsupportedVdevs { .. }), Some(_), None) => Ok(()),
-        (Err(error), None, Some(part)) if error.to_string().contains(part) => Ok(()),
-        (result, ..) => Err(format!("{folder}: {:?}", result.err())),
+    match (scrub(&media_of(pool), name_of(pool), &options()), listed(REFUSED, pool)) {
+        (Ok(outcome), None) => judge(pool, &outcome),
+        (Err(error), Some(part)) if error.to_string().contains(part) => Ok(()),
+        (result, _) => Err(format!("{folder}: {:?}", result.err())),
     }
 }
 

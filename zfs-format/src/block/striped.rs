@@ -189,12 +189,7 @@ impl BlockReader<'_> {
                 is_right &= bytes.get(cell.data_bytes..).is_none_or(|pad| pad.iter().all(|&byte| byte == 0));
                 put(payload, cell.block_offset, bytes.get(..cell.data_bytes).unwrap_or(bytes));
             }
-            // The rows that rebuilt something agree with it by construction.
-            for &(row, stored) in rows.iter().skip(lost.len()) {
-                expected.resize(stored.len(), 0);
-                parity::generate(row, &columns, &mut expected);
-                is_right &= expected == stored;
-            }
+            is_right &= agree(&columns, &rows, lost.len(), &mut expected);
         }
         let is_good = is_right && judge(payload).is_good();
         is_good.then(|| StripedRead { is_good, failure: CopyState::BadChecksum, cells: found, right: Vec::new() })
@@ -365,6 +360,23 @@ impl CellRead {
         bytes.get_mut(self.data_bytes..).unwrap_or_default().fill(0);
         bytes
     }
+}
+
+/// Whether parity rows agree with the data. The first `used` of them rebuilt something, and agree by construction.
+fn agree(columns: &[&[u8]], rows: &[(usize, &[u8])], used: usize, expected: &mut Vec<u8>) -> bool {
+    let length = rows.first().map_or(0, |(_, stored)| stored.len());
+    let is_whole = used == 0 && rows.iter().enumerate().all(|(at, &(row, stored))| at == row && stored.len() == length);
+    if is_whole && length > 0 {
+        expected.resize(length * rows.len(), 0);
+        let mut wanted: Vec<&mut [u8]> = expected.chunks_mut(length).collect();
+        parity::generate_rows(columns, &mut wanted);
+        return rows.iter().zip(&wanted).all(|((_, stored), wanted)| stored == wanted);
+    }
+    rows.iter().skip(used).all(|&(row, stored)| {
+        expected.resize(stored.len(), 0);
+        parity::generate(row, columns, expected);
+        expected == stored
+    })
 }
 
 /// Puts data cells where they belong in the block.

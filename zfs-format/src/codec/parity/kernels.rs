@@ -124,6 +124,13 @@ fn generate_rows<const N: usize, const P: bool, const Q: bool, const R: bool>(co
 #[inline(always)]
 pub(super) fn combine<const N: usize>(sources: &[Term<'_>], target: &mut [u8]) {
     match *sources {
+        // One column lost, and restored by P: nothing to multiply.
+        [(1, source)] => {
+            let length = target.len().min(source.len());
+            let (copied, rest) = target.split_at_mut(length);
+            copied.copy_from_slice(source.get(..length).unwrap_or_default());
+            rest.fill(0);
+        }
         [a] => combine_some::<N, 1>([a], target),
         [a, b] => combine_some::<N, 2>([a, b], target),
         [a, b, c] => combine_some::<N, 3>([a, b, c], target),
@@ -133,23 +140,24 @@ pub(super) fn combine<const N: usize>(sources: &[Term<'_>], target: &mut [u8]) {
 
 #[inline(always)]
 fn combine_some<const N: usize, const K: usize>(sources: [Term<'_>; K], target: &mut [u8]) {
-    // From the highest bit to the lowest: all ones where a factor has it.
-    let masks: [[u8; K]; 8] =
-        [7, 6, 5, 4, 3, 2, 1, 0].map(|bit| sources.map(|(factor, _)| if factor >> bit & 1 == 1 { 0xff } else { 0 }));
+    // Whether a factor has a bit, from the highest bit to the lowest, as all ones or none.
+    let masks: [[u8; 8]; K] =
+        sources.map(|(factor, _)| [7, 6, 5, 4, 3, 2, 1, 0].map(|bit| if factor >> bit & 1 == 1 { 0xff } else { 0 }));
     for at in (0..target.len()).step_by(N) {
-        let mut padded = [[0; N]; K];
-        let mut terms = [[0; N]; K];
-        for ((term, padded), (_, source)) in terms.iter_mut().zip(&mut padded).zip(sources) {
-            *term = *load(source, at, padded);
-        }
-        let mut sum = [0; N];
-        for masks in &masks {
-            for j in 0..N {
-                let mut next = doubled(sum[j]);
-                for (term, mask) in terms.iter().zip(masks) {
-                    next ^= term[j] & mask;
+        let mut sum = [0_u8; N];
+        for k in 0..K {
+            let mut padded = [0; N];
+            let term = load(sources[k].1, at, &mut padded);
+            // Each loop over the N bytes by itself, by index: that is what the compiler reliably turns into vector
+            // instructions.
+            let mut product = [0_u8; N];
+            for mask in masks[k] {
+                for j in 0..N {
+                    product[j] = doubled(product[j]) ^ (term[j] & mask);
                 }
-                sum[j] = next;
+            }
+            for j in 0..N {
+                sum[j] ^= product[j];
             }
         }
         store(&sum, target, at);
