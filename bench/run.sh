@@ -50,6 +50,8 @@ median() {
 
 run_cat() { measure "$scratch/cat" cat "${images[@]}"; }
 run_zcheck() { measure "$scratch/zcheck" "$zcheck" scrub --threads "$threads" --pool "$pool" --json "$dir"; }
+# All devices but the first: what a missing member costs.
+run_without() { measure "$scratch/without" "$zcheck" scrub --threads "$threads" --pool "$pool" --json "${images[@]:1}"; }
 run_zdb() { measure "$scratch/zdb" "$zdb" -e -p "$dir" -bcc "$pool"; }
 
 mapfile -d '' images < <(find -L "$dir" -maxdepth 1 \( -type f -o -type b \) -print0 | sort -z)
@@ -60,6 +62,7 @@ cat "${images[@]}" >/dev/null # warms the page cache
 for ((round = 1; round <= rounds; round++)); do
     run_cat
     run_zcheck
+    [[ ${#images[@]} -eq 1 ]] || run_without
     [[ -z $zdb ]] || run_zdb
 done
 
@@ -98,4 +101,5 @@ row() {
 }
 row cat cat
 row "zcheck scrub" zcheck
+[[ ${#images[@]} -eq 1 ]] || row "zcheck, one member gone" without
 [[ -z $zdb ]] || row "zdb -bcc" zdb

@@ -5,11 +5,13 @@ use crate::injury::{Blow, blow, blow_to_columns, strike};
 use crate::memory::scrub;
 use crate::model::{Injuries, Model, is_striped};
 use crate::striped::pool;
-use fixtures::{Class, Draid, Pool, PoolSpec, SpareInUse, TopSpec, make};
+use fixtures::{Class, Damage, Draid, Pool, PoolSpec, SpareInUse, TopSpec, make};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assume, proptest};
 use proptest::sample::{Index, select};
 use std::collections::BTreeSet;
+use zfs_scrub::Severity;
+use zfs_scrub::finding::CopyResult;
 
 /// A dRAID of 1 to 3 parity columns.
 fn draid() -> impl Strategy<Value = TopSpec> {
@@ -115,6 +117,50 @@ fn distributed_spares_make_a_draid_whole() {
     let outcome = scrub(&pool, &[]);
     assert_eq!((outcome.summary.lost_blocks, outcome.summary.degraded_blocks), (0, 0));
     assert_eq!(outcome.totals.decoded_blocks, pool.totals.blocks);
+}
+
+/// A pool with some files, on these top-level vdevs.
+fn with_files(tops: &[TopSpec]) -> PoolSpec {
+    let dataset = fixtures::DatasetSpec::new("home")
+        .with_file(fixtures::FileSpec::new("noise", fixtures::Content::random(1, 3_000_000)))
+        .with_file(fixtures::FileSpec::new("words", fixtures::Content::text(2, 400)));
+    PoolSpec::new("tank").with_tops(tops).with_dataset(dataset)
+}
+
+#[test]
+fn case_e4_a_removed_device_is_read_where_its_blocks_are_now() {
+    let pool = make(&with_files(&[TopSpec::Disk, TopSpec::Disk, TopSpec::Disk]).without_tops(&[1]));
+    let outcome = scrub(&pool, &[]);
+    assert_whole(&pool, &outcome);
+    assert!(outcome.findings.is_empty(), "{:?}", outcome.findings);
+    assert_eq!(outcome.vdevs[1].vdev_type, "indirect");
+}
+
+#[test]
+fn case_e6_a_removed_disk_that_mirrors_the_survivor_is_clean() {
+    let pool = make(&with_files(&[TopSpec::Disk, TopSpec::Mirror(2)]).without_tops(&[0]));
+    let outcome = scrub(&pool, &[]);
+    assert_whole(&pool, &outcome);
+    let sides = &outcome.vdevs[1].children;
+    assert!(sides.iter().all(|side| side.checksum_errors == 0 && side.bytes_read > 0), "{sides:?}");
+}
+
+#[test]
+fn case_e8_padding_of_draid_that_is_not_zero_is_told_and_the_data_is_fine() {
+    let draid = Draid { parity: 1, data: 2, spares: 0, children: 4 };
+    let mut pool = make(&with_files(&[TopSpec::Draid(draid)]).with_device_bytes(512 << 20));
+    // A block of one sector: parity, data, and a sector of padding.
+    let is_small = |block: &fixtures::MadeBlock| block.level == 0 && !block.embedded && block.psize <= 512;
+    let index = pool.blocks.iter().position(is_small).unwrap();
+    let padding = pool.blocks[index].copies[0].leaves[2];
+    assert!(pool.damage_copy(index, 0, Some(2), Damage::Random(5)));
+    let outcome = scrub(&pool, &[]);
+    let [finding] = outcome.findings.as_slice() else { panic!("one finding: {:#?}", outcome.findings) };
+    let bad: Vec<_> = finding.copies.iter().filter(|copy| copy.result != CopyResult::Ok).collect();
+    let place = bad[0].device.clone().zip(bad[0].device_offset_bytes);
+    let wanted = (pool.devices[padding.device].name.clone(), padding.offset_bytes);
+    assert_eq!((bad.len(), place), (1, Some(wanted)));
+    assert!(finding.recoverable && finding.severity == Severity::Degraded);
 }
 
 #[test]
