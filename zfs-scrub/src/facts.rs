@@ -14,6 +14,7 @@ pub(crate) struct LeafCounted {
     pub(crate) checksum_errors: u64,
     pub(crate) bytes_read: u64,
     pub(crate) stale_copies: u64,
+    pub(crate) unlocks: u64,
 }
 
 /// What was counted on devices and top-level vdevs (read errors, checksum errors).
@@ -22,6 +23,8 @@ pub(crate) struct Counted {
     pub(crate) leaves: Vec<LeafCounted>,
     pub(crate) tops: Vec<(u64, u64)>,
     pub(crate) redundancy: Vec<RedundancyFacts>,
+    /// Blocks that top-level vdevs of which nothing is known may bring back.
+    pub(crate) unlocks: Vec<u64>,
 }
 
 /// What pool an assembly is. `features` are those of the MOS: guid, read-only compatible, reference count.
@@ -81,6 +84,7 @@ pub(crate) fn vdevs(assembly: &Assembly, counted: &Counted) -> Vec<VdevFacts> {
                 id: id as u64,
                 name: format!("missing-{id}"),
                 state: "UNAVAIL".into(),
+                unlocks_blocks: counted.unlocks.get(id).copied().unwrap_or(0),
                 ..VdevFacts::default()
             });
             continue;
@@ -181,6 +185,7 @@ fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
                 checksum_errors: numbers.checksum_errors,
                 stale_copies: numbers.stale_copies,
                 bytes_read: numbers.bytes_read + children.iter().map(|child| child.bytes_read).sum::<u64>(),
+                unlocks_blocks: numbers.unlocks,
                 redundancy: None,
                 children,
             },

@@ -91,6 +91,8 @@ pub struct VdevFacts {
     pub stale_copies: u64,
     /// Bytes read and checked.
     pub bytes_read: u64,
+    /// Blocks that are out of reach, and that this missing device alone may bring back.
+    pub unlocks_blocks: u64,
     /// What redundancy its blocks have; only for top-level vdevs that were looked at.
     pub redundancy: Option<RedundancyFacts>,
     /// Children.

@@ -203,6 +203,7 @@ pub(super) struct VdevView<'a> {
     checksum_errors: u64,
     stale_copies: u64,
     bytes_read: u64,
+    unlocks_blocks: u64,
     redundancy: Option<RedundancyView>,
     vdevs: Vec<VdevView<'a>>,
 }
@@ -257,6 +258,7 @@ impl<'a> From<&'a VdevFacts> for VdevView<'a> {
             checksum_errors: vdev.checksum_errors,
             stale_copies: vdev.stale_copies,
             bytes_read: vdev.bytes_read,
+            unlocks_blocks: vdev.unlocks_blocks,
             redundancy: vdev.redundancy.map(Into::into),
             vdevs: vdev.children.iter().map(Into::into).collect(),
         }

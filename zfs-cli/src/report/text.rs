@@ -318,7 +318,13 @@ fn next(page: &mut Page, view: &View<'_>) {
     }
     // What lies on members that were not given is not known to be lost.
     if !view.missing.is_empty() {
-        hints.push("give the missing members, too, or the directory they lie in".to_owned());
+        let first = view.missing.iter().filter(|vdev| vdev.unlocks_blocks > 0).max_by_key(|vdev| vdev.unlocks_blocks);
+        let first = first.map(|vdev| {
+            let blocks = count(vdev.unlocks_blocks, "block");
+            format!("; {} alone may bring back {blocks}", name(&vdev.name))
+        });
+        let first = first.unwrap_or_default();
+        hints.push(format!("give the missing members, too, or the directory they lie in{first}"));
     } else if view.root_lost.is_some() {
         hints.push(
             "copy the devices before you try anything; an older state may be whole: `zpool import -Fn`".to_owned(),

@@ -222,6 +222,7 @@ fn counters_of(counters: &Counters) -> facts::Counted {
                 checksum_errors: leaf.checksum_errors.load(Relaxed),
                 bytes_read: leaf.bytes_read.load(Relaxed),
                 stale_copies: leaf.stale_copies.load(Relaxed),
+                unlocks: leaf.unlocks.load(Relaxed),
             })
             .collect(),
         tops: counters
@@ -229,6 +230,7 @@ fn counters_of(counters: &Counters) -> facts::Counted {
             .iter()
             .map(|top| (top.read_errors.load(Relaxed), top.checksum_errors.load(Relaxed)))
             .collect(),
+        unlocks: counters.tops.iter().map(|top| top.unlocks.load(Relaxed)).collect(),
         redundancy: counters
             .tops
             .iter()

@@ -9,6 +9,21 @@ fn config(parity: u64, data: u64, spares: u64, children: u64) -> DraidConfig {
     DraidConfig { children, parity, data, spares, groups, group_children: children, ashift: 12 }
 }
 
+/// The numbers are those that were published with the format.
+#[test]
+fn the_seeds_are_those_of_the_published_list() {
+    let list = include_str!("../../../../fixtures/data/draid-maps.csv");
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    let mut rows = 0;
+    for (line, (index, map)) in list.lines().skip(1).zip(MAPS.iter().enumerate()) {
+        let [children, perms, seed, sum] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!((children.parse(), perms.parse()), (Ok(index + CHILDREN_MIN), Ok(map.rows)));
+        assert_eq!((number(seed), number(sum)), (map.seed, map.checksum));
+        rows += 1;
+    }
+    assert_eq!(rows, MAPS.len());
+}
+
 #[test]
 fn every_map_has_its_checksum() {
     for (index, numbers) in MAPS.iter().enumerate() {
