@@ -47,6 +47,10 @@ fn the_checksum_is_the_one_of_fletcher4() {
     assert_eq!(first, MAPS[5].checksum);
 }
 
+fn config_of(parity: u64) -> DraidConfig {
+    config(parity, 4, 2, 12)
+}
+
 #[test]
 fn impossible_numbers_make_no_geometry() {
     let good = config(2, 4, 1, 9);
@@ -113,6 +117,22 @@ fn a_block_may_reach_into_the_next_group() {
 }
 
 proptest! {
+    /// Whatever a configuration says and an address names, the answer is a place or none.
+    #[test]
+    fn no_numbers_lead_astray(
+        numbers in (0..600_u64, 0..5_u64, 0..300_u64, 0..300_u64, 0..70_000_u64, 0..300_u64, 0..=20_u8),
+        is_wide in any::<bool>(), offset in any::<u64>(), psize in 0..(16_u64 << 20), spare in any::<u64>(),
+    ) {
+        let (children, parity, data, spares, groups, group_children, ashift) = numbers;
+        // Numbers by chance are rarely those of a vdev; half of the time only the addresses are.
+        let config = DraidConfig { children, parity, data, spares, groups, group_children, ashift };
+        let usual = DraidConfig { children: 12, group_children: 12, ..config_of(parity.clamp(1, 3)) };
+        if let Some(draid) = Draid::new(if is_wide { config } else { usual }) {
+            let _ = draid.stripes(offset, psize);
+            let _ = draid.spare_child(spare, offset);
+        }
+    }
+
     #[test]
     fn cells_fill_the_block(
         parity in 1..=3_u64, data in 1..=8_u64, spares in 0..=3_u64, more in 0..=5_u64,
