@@ -6,15 +6,15 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use zfs_format::block::{BlockReader, Work};
-use zfs_format::dataset::{DatasetMap, FileSystem};
+use zfs_format::block::{BlockReader, KeyRing, Work};
+use zfs_format::dataset::{Dataset, DatasetMap, EncryptedDatasets, FileSystem, GivenKey};
 use zfs_format::media::Medium;
 use zfs_format::object::{ObjectReader, ObjsetReader, ZapReader};
-use zfs_format::pool::{Assembly, Mos, Selector, load_removed};
+use zfs_format::pool::{Assembly, Mos, Secret, Selector, load_removed};
 use zfs_format::vdev::{Layout, LeafId, Node, Source};
 
 /// Pools whose files cannot be read yet.
-const NOT_YET: &[(&str, &str)] = &[("encryption", "no keys"), ("public/v999", "its version is not supported")];
+const NOT_YET: &[(&str, &str)] = &[("public/v999", "its version is not supported")];
 
 /// Every so many names are looked up by path as well.
 const LOOKUP_EACH: usize = 20;
@@ -43,8 +43,10 @@ impl<'a> Reader<'a> {
 
     fn objset(&mut self, dataset: &str) -> Result<ObjsetReader<'a>, String> {
         let found = self.map.datasets.values().find(|found| found.full_name() == dataset);
-        let bp = found.ok_or_else(|| format!("no dataset {dataset}"))?.dsl.bp;
-        ObjsetReader::open(self.blocks, &bp, &mut self.work).map_err(|error| error.to_string())
+        let Dataset { object, dsl, .. } = found.ok_or_else(|| format!("no dataset {dataset}"))?;
+        let (object, bp) = (*object, dsl.bp);
+        let blocks = self.blocks.of_objset(object);
+        ObjsetReader::open(blocks, &bp, &mut self.work).map_err(|error| error.to_string())
     }
 
     /// Sha256 of the first `size` bytes of an object.
@@ -130,7 +132,28 @@ fn open(pool: &RealPool, media: &[Medium]) -> Result<Assembly, String> {
     let selector = Selector::Name(name_of(pool).to_owned());
     let mut assembly = Assembly::new(media, Some(&selector)).map_err(|error| error.to_string())?;
     adopt(&mut assembly)?;
+    let keys = keys_of(pool);
+    if !keys.is_empty() {
+        assembly.keys = unlock(&assembly, &keys)?;
+    }
     Ok(assembly)
+}
+
+/// The keys that lie beside a pool.
+fn keys_of(pool: &RealPool) -> Vec<GivenKey> {
+    let read = |name: &str| std::fs::read(pool.path.join(name)).ok();
+    let keys = ["key-raw", "key-hex", "key-pw"].into_iter().filter_map(read);
+    keys.map(|key| GivenKey { dataset: None, secret: Secret::new(key) }).collect()
+}
+
+fn unlock(assembly: &Assembly, keys: &[GivenKey]) -> Result<KeyRing, String> {
+    let mut work = Work::default();
+    let mos = Mos::open(assembly.blocks(), &assembly.chosen.uberblock.rootbp, &mut work);
+    let mut mos = mos.map_err(|error| error.to_string())?;
+    let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
+    let encrypted = EncryptedDatasets::load(&mut mos, &map, &mut work);
+    ensure(encrypted.problems.is_empty(), || format!("{:?}", encrypted.problems))?;
+    encrypted.unlock(keys).map_err(|error| error.to_string())
 }
 
 fn read_all(pool: &RealPool, media: &[Medium]) -> Result<(), String> {

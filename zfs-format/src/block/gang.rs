@@ -1,7 +1,9 @@
 //! Gang blocks: a block whose addresses lead to headers that point to its pieces.
 
 use super::copies::Search;
-use super::{BlockReader, CopyRead, CopyState, OnBad, ReadError, Redundancy, Role, Verification, Work, bounded};
+use super::{
+    BlockReader, CopyRead, CopyState, MacState, OnBad, ReadError, Redundancy, Role, Verification, Work, bounded,
+};
 use crate::codec::checksum;
 use crate::endian::OnDisk;
 use crate::ondisk::blkptr::{BLKPTR_BYTES, Blkptr, Dva};
@@ -82,7 +84,7 @@ impl BlockReader<'_> {
         work.payload = payload;
         let plain = if is_whole { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
         let redundancy = redundancy.unwrap_or_default();
-        Verification { copies, is_lost: !is_whole, redundancy, plain }
+        Verification { copies, is_lost: !is_whole, redundancy, mac: MacState::Unchecked, plain }
     }
 
     /// Looks at the copies of one header.

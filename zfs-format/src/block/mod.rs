@@ -5,11 +5,15 @@
 
 mod copies;
 mod gang;
+mod keys;
 mod log;
+mod protected;
 mod redundancy;
 mod split;
 mod striped;
 
+pub use keys::{DataKey, KeyRing};
+pub use protected::MacState;
 pub use redundancy::{Redundancy, Strength};
 
 use crate::codec::checksum::{self, Salt};
@@ -104,6 +108,9 @@ pub enum ReadError {
     /// The payload is encrypted.
     #[error("the block is encrypted and no key was given")]
     NoKey,
+    /// Its checksum holds, yet it is not what was encrypted or authenticated with the dataset's key.
+    #[error("the MAC of the block does not match its content")]
+    WrongMac,
     /// Left out of a redacted send stream, by design.
     #[error("the block was redacted")]
     Redacted,
@@ -150,6 +157,8 @@ pub struct Verification {
     pub is_lost: bool,
     /// How many failures the block survives; means something only when all copies were looked at.
     pub redundancy: Redundancy,
+    /// What its MACs say, which blocks of encrypted datasets have.
+    pub mac: MacState,
     /// Whether [`Work::plain`] now holds the block, or why not.
     pub plain: Result<(), ReadError>,
 }
@@ -177,7 +186,7 @@ pub type OnBad<'a> = &'a mut dyn FnMut(&CopyRead, &[u8], Option<&[u8]>);
 
 impl Verification {
     fn without_copies(plain: Result<(), ReadError>) -> Self {
-        Self { copies: Vec::new(), is_lost: false, redundancy: Redundancy::default(), plain }
+        Self { copies: Vec::new(), is_lost: false, redundancy: Redundancy::default(), mac: MacState::Unchecked, plain }
     }
 }
 
@@ -223,19 +232,33 @@ fn bounded(size: u64) -> Result<usize, FormatError> {
 pub struct BlockReader<'a> {
     tree: &'a VdevTree,
     salt: Option<&'a Salt>,
+    keys: Option<&'a KeyRing>,
+    objset: Option<u64>,
 }
 
 impl<'a> BlockReader<'a> {
     /// A reader over the devices of `tree`, without the pool's salt: what needs that is unsupported.
     #[must_use]
     pub fn new(tree: &'a VdevTree) -> Self {
-        Self { tree, salt: None }
+        Self { tree, salt: None, keys: None, objset: None }
     }
 
     /// The same reader with the pool's salt, as far as it is known.
     #[must_use]
     pub fn with_salt(self, salt: Option<&'a Salt>) -> Self {
         Self { salt, ..self }
+    }
+
+    /// The same reader with keys of encrypted datasets; they are used by [`BlockReader::of_objset`].
+    #[must_use]
+    pub fn with_keys(self, keys: Option<&'a KeyRing>) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// The same reader for the blocks of one object set, with its key if that is known.
+    #[must_use]
+    pub fn of_objset(self, objset: u64) -> Self {
+        Self { objset: Some(objset), ..self }
     }
 
     /// True when the block's checksum needs a salt that is not known, so that nothing can be said of its copies.
@@ -276,11 +299,11 @@ impl<'a> BlockReader<'a> {
             BlkptrKind::Embedded { .. } => Verification::without_copies(read_embedded(bp, work)),
             BlkptrKind::Regular => {
                 let verification = self.examine_copies(bp, work, all, on_bad);
-                decoded(bp, work, verification)
+                self.decoded(bp, work, verification)
             }
             BlkptrKind::Gang => {
                 let verification = self.examine_gang(bp, work, all, on_bad);
-                decoded(bp, work, verification)
+                self.decoded(bp, work, verification)
             }
         }
     }
@@ -295,7 +318,13 @@ impl<'a> BlockReader<'a> {
         self.search(bp, &mut search, &mut |payload| self.judge(bp, payload), on_bad);
         let Search { is_found, copies, strengths, .. } = search;
         let plain = if is_found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
-        Verification { copies, is_lost: !is_found, redundancy: Redundancy::new(&strengths), plain }
+        Verification {
+            copies,
+            is_lost: !is_found,
+            redundancy: Redundancy::new(&strengths),
+            mac: MacState::Unchecked,
+            plain,
+        }
     }
 
     /// True when `payload` (exactly psize bytes, as on disk) matches the pointer's checksum.
@@ -338,22 +367,25 @@ impl<'a> BlockReader<'a> {
             Err(error) => CopyState::Unsupported(error.to_string()),
         }
     }
-}
 
-/// Decodes what was found.
-fn decoded(bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Verification {
-    if verification.plain.is_ok() {
-        verification.plain = if needs_key(bp) {
-            Err(ReadError::NoKey)
-        } else {
-            decode(bp, &work.payload, &mut work.plain, &mut work.decompressor)
-                .map_err(|source| ReadError::Undecodable { source })
-        };
+    /// Decodes what was found.
+    fn decoded(&self, bp: &Blkptr, work: &mut Work, mut verification: Verification) -> Verification {
+        if verification.plain.is_ok() {
+            match self.decode_own(bp, work) {
+                Ok(mac) => verification.mac = mac,
+                Err(error) => {
+                    if matches!(error, ReadError::WrongMac) {
+                        verification.mac = MacState::Wrong;
+                    }
+                    verification.plain = Err(error);
+                }
+            }
+        }
+        if verification.plain.is_err() {
+            work.plain.clear();
+        }
+        verification
     }
-    if verification.plain.is_err() {
-        work.plain.clear();
-    }
-    verification
 }
 
 fn read_embedded(bp: &Blkptr, work: &mut Work) -> Result<(), ReadError> {

@@ -1,7 +1,9 @@
 //! Names: datasets and snapshots of a pool, files of a file system.
 
 mod dsl;
+mod keys;
 mod zpl;
 
 pub use dsl::{Dataset, DatasetMap};
+pub use keys::{EncryptedDatasets, GivenKey, UnlockError};
 pub use zpl::{FileSystem, NamesSearch, PathError};

@@ -4,6 +4,7 @@ use super::auxiliary::Auxiliary;
 use super::candidate::{Candidate, because_other, identity_config, settle_claims};
 use super::duplicate::{Duplicate, pool_labels, unique};
 use super::labels::{DeviceLabels, Label};
+use crate::block::KeyRing;
 use crate::codec::checksum::Salt;
 use crate::media::{FileId, Medium, ReadAt};
 use crate::ondisk::features;
@@ -232,6 +233,8 @@ pub struct Assembly {
     pub tree: VdevTree,
     /// The checksum salt, once it was loaded.
     pub salt: Option<Salt>,
+    /// Keys of encrypted datasets, as far as they were given.
+    pub keys: KeyRing,
 }
 
 impl Assembly {
@@ -312,6 +315,7 @@ impl Assembly {
             chosen,
             tree,
             salt: None,
+            keys: KeyRing::default(),
         })
     }
 

@@ -22,10 +22,10 @@ impl Assembly {
         self.salt = read_salt(BlockReader::new(&self.tree), &self.chosen.uberblock.rootbp, work);
     }
 
-    /// A reader of the pool's blocks, with the salt if it was loaded.
+    /// A reader of the pool's blocks, with the salt if it was loaded and the keys that were given.
     #[must_use]
     pub fn blocks(&self) -> BlockReader<'_> {
-        BlockReader::new(&self.tree).with_salt(self.salt.as_ref())
+        BlockReader::new(&self.tree).with_salt(self.salt.as_ref()).with_keys(Some(&self.keys))
     }
 }
 

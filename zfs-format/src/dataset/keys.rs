@@ -1,0 +1,164 @@
+//! Which dataset needs whose key: encryption roots, and what is inherited from them.
+
+use super::DatasetMap;
+use crate::block::{DataKey, KeyRing, Work};
+use crate::object::ObjectError;
+use crate::ondisk::crypt::CryptKey;
+use crate::pool::{KeyError, Mos, Secret, unwrap_key};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A key as it was given.
+#[derive(Debug)]
+pub struct GivenKey {
+    /// The dataset it is for: an encryption root, or one that inherits from it. Without, it is tried on all.
+    pub dataset: Option<String>,
+    /// The key.
+    pub secret: Secret,
+}
+
+/// Why a given key is of no use.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message names the fields")]
+pub enum UnlockError {
+    /// The pool has no such dataset.
+    #[error("there is no dataset {name}")]
+    NoDataset { name: String },
+    /// It needs no key.
+    #[error("{name} is not encrypted")]
+    NotEncrypted { name: String },
+    /// The key does not fit the dataset it was given for.
+    #[error("{name}: {source}")]
+    Key { name: String, source: KeyError },
+    /// The key fits none of the pool's datasets.
+    #[error("the key fits none of the pool's encrypted datasets; tried: {}", tried.join(", "))]
+    FitsNone { tried: Vec<String> },
+    /// Nothing in the pool is encrypted.
+    #[error("the pool has no encrypted datasets")]
+    NothingEncrypted,
+}
+
+/// The encrypted datasets of a pool.
+#[derive(Debug, Default)]
+pub struct EncryptedDatasets {
+    /// Wrapped keys by DSL directory.
+    keys: BTreeMap<u64, CryptKey>,
+    /// Names of heads by DSL directory.
+    names: BTreeMap<u64, String>,
+    /// Object sets, heads and snapshots, with their DSL directory.
+    objsets: Vec<(u64, u64)>,
+    /// Directories whose key objects cannot be read. The walk of the MOS finds damage to their blocks.
+    pub problems: Vec<ObjectError>,
+}
+
+impl EncryptedDatasets {
+    /// Reads the key objects of all datasets that have names.
+    #[must_use]
+    pub fn load(mos: &mut Mos<'_>, map: &DatasetMap, work: &mut Work) -> Self {
+        let mut found = Self::default();
+        for dataset in map.datasets.values() {
+            let dir = dataset.dsl.dir.0;
+            if found.names.insert(dir, dataset.name.clone()).is_none() {
+                match mos.crypt_key(dir, work) {
+                    Ok(Some(key)) => drop(found.keys.insert(dir, key)),
+                    Ok(None) => {}
+                    Err(problem) => found.problems.push(problem),
+                }
+            }
+            if found.keys.contains_key(&dir) {
+                found.objsets.push((dataset.object, dir));
+            }
+        }
+        found
+    }
+
+    /// The DSL directories that others inherit from, in order of their names.
+    fn roots(&self) -> Vec<(&str, u64)> {
+        let mut roots: Vec<u64> = self.keys.values().map(|key| key.root_dir.0).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let mut named: Vec<_> = roots.into_iter().map(|root| (self.name(root), root)).collect();
+        named.sort_unstable();
+        named
+    }
+
+    fn name(&self, dir: u64) -> &str {
+        self.names.get(&dir).map_or("?", String::as_str)
+    }
+
+    /// Names of the encryption roots, sorted.
+    #[must_use]
+    pub fn root_names(&self) -> Vec<String> {
+        self.roots().into_iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Opens what the given keys fit.
+    ///
+    /// # Errors
+    /// [`UnlockError`] for the first given key that fits nothing.
+    pub fn unlock(&self, given: &[GivenKey]) -> Result<KeyRing, UnlockError> {
+        let mut ring = KeyRing::default();
+        for given in given {
+            match &given.dataset {
+                Some(name) => self
+                    .unlock_root(self.root_of(name)?, &given.secret, &mut ring)
+                    .map_err(|source| UnlockError::Key { name: name.clone(), source })?,
+                None => self.unlock_any(&given.secret, &mut ring)?,
+            }
+        }
+        Ok(ring)
+    }
+
+    /// The encryption root of a dataset.
+    fn root_of(&self, name: &str) -> Result<u64, UnlockError> {
+        let dir = self.names.iter().find(|(_, known)| *known == name).map(|(&dir, _)| dir);
+        let dir = dir.ok_or_else(|| UnlockError::NoDataset { name: name.to_owned() })?;
+        let key = self.keys.get(&dir).ok_or_else(|| UnlockError::NotEncrypted { name: name.to_owned() })?;
+        Ok(key.root_dir.0)
+    }
+
+    /// Tries a key on every encryption root.
+    fn unlock_any(&self, secret: &Secret, ring: &mut KeyRing) -> Result<(), UnlockError> {
+        let roots = self.roots();
+        if roots.is_empty() {
+            return Err(UnlockError::NothingEncrypted);
+        }
+        let mut fits = false;
+        let mut tried = Vec::new();
+        for (name, root) in roots {
+            match self.unlock_root(root, secret, ring) {
+                Ok(()) => fits = true,
+                Err(error) => tried.push(format!("{name} ({error})")),
+            }
+        }
+        if fits { Ok(()) } else { Err(UnlockError::FitsNone { tried }) }
+    }
+
+    /// Unwraps the keys of all datasets below one encryption root.
+    fn unlock_root(&self, root: u64, secret: &Secret, ring: &mut KeyRing) -> Result<(), KeyError> {
+        let own = self.keys.get(&root).into_iter();
+        let others = self.keys.values().filter(|key| key.root_dir.0 == root);
+        // The root's own key object says what the user's key looks like; inheriting ones repeat it.
+        let Some(form) = own.chain(others).next() else { return Err(KeyError::Wrong) };
+        let wrapping_key = secret.wrapping_key(form)?;
+        let mut opened: BTreeMap<u64, Arc<DataKey>> = BTreeMap::new();
+        let mut failed = None;
+        for (&dir, key) in self.keys.iter().filter(|(_, key)| key.root_dir.0 == root) {
+            match unwrap_key(key, &wrapping_key) {
+                Ok(key) => drop(opened.insert(dir, Arc::new(key))),
+                Err(error) => failed = Some(error),
+            }
+        }
+        // Where the key opens one of them it is right, and the key object of the other is damaged.
+        if let Some(error) = failed.filter(|_| opened.is_empty()) {
+            return Err(error);
+        }
+        for (objset, dir) in &self.objsets {
+            if let Some(key) = opened.get(dir) {
+                ring.insert(*objset, Arc::clone(key));
+            }
+        }
+        Ok(())
+    }
+}
