@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use zfs_format::block::{BlockReader, KeyRing, Work};
-use zfs_format::dataset::{Dataset, DatasetMap, EncryptedDatasets, FileSystem, GivenKey};
+use zfs_format::block::{BlockReader, Work};
+use zfs_format::dataset::{Dataset, DatasetMap, FileSystem, GivenKey, unlock};
 use zfs_format::media::Medium;
 use zfs_format::object::{ObjectReader, ObjsetReader, ZapReader};
 use zfs_format::pool::{Assembly, Mos, Secret, Selector, load_removed};
@@ -132,10 +132,7 @@ fn open(pool: &RealPool, media: &[Medium]) -> Result<Assembly, String> {
     let selector = Selector::Name(name_of(pool).to_owned());
     let mut assembly = Assembly::new(media, Some(&selector)).map_err(|error| error.to_string())?;
     adopt(&mut assembly)?;
-    let keys = keys_of(pool);
-    if !keys.is_empty() {
-        assembly.keys = unlock(&assembly, &keys)?;
-    }
+    unlock(&mut assembly, &keys_of(pool), &mut Work::default()).map_err(|error| error.to_string())?;
     Ok(assembly)
 }
 
@@ -144,16 +141,6 @@ fn keys_of(pool: &RealPool) -> Vec<GivenKey> {
     let read = |name: &str| std::fs::read(pool.path.join(name)).ok();
     let keys = ["key-raw", "key-hex", "key-pw"].into_iter().filter_map(read);
     keys.map(|key| GivenKey { dataset: None, secret: Secret::new(key) }).collect()
-}
-
-fn unlock(assembly: &Assembly, keys: &[GivenKey]) -> Result<KeyRing, String> {
-    let mut work = Work::default();
-    let mos = Mos::open(assembly.blocks(), &assembly.chosen.uberblock.rootbp, &mut work);
-    let mut mos = mos.map_err(|error| error.to_string())?;
-    let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
-    let encrypted = EncryptedDatasets::load(&mut mos, &map, &mut work);
-    ensure(encrypted.problems.is_empty(), || format!("{:?}", encrypted.problems))?;
-    encrypted.unlock(keys).map_err(|error| error.to_string())
 }
 
 fn read_all(pool: &RealPool, media: &[Medium]) -> Result<(), String> {

@@ -7,6 +7,7 @@
 mod cases;
 mod classes;
 mod contents;
+mod encryption;
 mod evidence;
 mod identity;
 mod salt;

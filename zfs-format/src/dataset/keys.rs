@@ -1,10 +1,10 @@
 //! Which dataset needs whose key: encryption roots, and what is inherited from them.
 
 use super::DatasetMap;
-use crate::block::{DataKey, KeyRing, Work};
+use crate::block::{BlockReader, DataKey, KeyRing, Work};
 use crate::object::ObjectError;
 use crate::ondisk::crypt::CryptKey;
-use crate::pool::{KeyError, Mos, Secret, unwrap_key};
+use crate::pool::{Assembly, KeyError, Mos, MosError, Secret, load_removed, unwrap_key};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,9 +34,37 @@ pub enum UnlockError {
     /// The key fits none of the pool's datasets.
     #[error("the key fits none of the pool's encrypted datasets; tried: {}", tried.join(", "))]
     FitsNone { tried: Vec<String> },
+    /// The pool cannot be opened far enough to find its datasets.
+    #[error("the pool's datasets cannot be found: {0}")]
+    Pool(#[from] MosError),
     /// Nothing in the pool is encrypted.
     #[error("the pool has no encrypted datasets")]
     NothingEncrypted,
+}
+
+/// Opens what the given keys fit: [`Assembly::keys`] then holds the keys of the datasets. Their blocks are read by way of
+/// [`BlockReader::of_objset`].
+///
+/// # Errors
+/// [`UnlockError`] for the first given key that fits nothing.
+pub fn unlock(assembly: &mut Assembly, given: &[GivenKey], work: &mut Work) -> Result<(), UnlockError> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let root = assembly.chosen.uberblock.rootbp;
+    // The pool's own list of devices is complete. Where it cannot be read, that of the labels may do.
+    let config = Mos::open(BlockReader::new(&assembly.tree), &root, work)?.config(work);
+    if let Ok(config) = config {
+        let _ = assembly.adopt_config(&config);
+    }
+    let _ = load_removed(&mut assembly.tree, &root, work);
+    let encrypted = {
+        let mut mos = Mos::open(BlockReader::new(&assembly.tree), &root, work)?;
+        let map = DatasetMap::load(&mut mos, &assembly.name, work);
+        EncryptedDatasets::load(&mut mos, &map, work)
+    };
+    assembly.keys = encrypted.unlock(given)?;
+    Ok(())
 }
 
 /// The encrypted datasets of a pool.

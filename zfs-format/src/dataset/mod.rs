@@ -5,5 +5,5 @@ mod keys;
 mod zpl;
 
 pub use dsl::{Dataset, DatasetMap};
-pub use keys::{EncryptedDatasets, GivenKey, UnlockError};
+pub use keys::{EncryptedDatasets, GivenKey, UnlockError, unlock};
 pub use zpl::{FileSystem, NamesSearch, PathError};

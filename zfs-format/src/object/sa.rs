@@ -2,7 +2,7 @@
 
 use super::{ObjectError, ObjsetReader, ZapReader};
 use crate::FormatError;
-use crate::block::{BlockReader, Work, needs_key};
+use crate::block::{BlockReader, Work};
 use crate::ondisk::blkptr::Blkptr;
 use crate::ondisk::dmu::ObjectType;
 use crate::ondisk::dnode::DnodeBuf;
@@ -72,7 +72,7 @@ impl AttributeReader {
             ObjectType::SA => {
                 let parsed = SaAttributes::parse(&dnode.bonus, &self.registry, &self.layouts).map_err(format)?;
                 let mut attributes = FileAttributes::from_sa(&parsed);
-                if let Some(spill) = dnode.dnode.spill.filter(|bp| !bp.is_hole() && !needs_key(bp)) {
+                if let Some(spill) = dnode.dnode.spill.filter(|bp| !bp.is_hole() && !blocks.lacks_key(bp)) {
                     self.add_spill(blocks, object, &spill, &mut attributes, work)?;
                 }
                 Ok(attributes)

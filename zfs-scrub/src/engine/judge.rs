@@ -4,11 +4,13 @@ use super::Bookmark;
 use super::counters::Counters;
 use super::margin::{AtRisk, is_at_risk};
 use super::queue::assumed;
-use crate::finding::{BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, Observed, Place, Severity, Sink};
+use crate::finding::{
+    BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, Observed, Place, Severity, Sink,
+};
 use crate::options::{Options, Progress};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
-use zfs_format::block::{BlockReader, CopyRead, CopyState, ReadError, Redundancy, Role, Verification, Work};
+use zfs_format::block::{BlockReader, CopyRead, CopyState, MacState, ReadError, Redundancy, Role, Verification, Work};
 use zfs_format::codec::checksum::compute_plain;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::ChecksumKind;
@@ -39,7 +41,7 @@ pub(super) struct Suspect {
 impl Shared<'_> {
     /// Verifies every copy of a block, counts and reports. True when [`Work::plain`] then holds the block.
     pub(super) fn check_block(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> bool {
-        let (verification, observed) = self.look(bp, work);
+        let (verification, observed) = self.look(bp, bookmark, work);
         for part in &verification.copies {
             if matches!(part.state, CopyState::Unsupported(_)) {
                 self.count_unsupported(bp, part.dva.asize_bytes);
@@ -83,7 +85,7 @@ impl Shared<'_> {
 
     /// Looks again at a block of which a fast check found a copy bad.
     pub(super) fn check_suspect(&self, bp: &Blkptr, bookmark: Bookmark, suspect: Suspect, work: &mut Work) {
-        let (verification, observed) = self.look(bp, work);
+        let (verification, observed) = self.look(bp, bookmark, work);
         if suspect.decodes_here {
             self.count_decoded(bp, &verification);
         }
@@ -114,9 +116,9 @@ impl Shared<'_> {
         }
     }
 
-    fn look(&self, bp: &Blkptr, work: &mut Work) -> (Verification, Vec<Observed>) {
+    fn look(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> (Verification, Vec<Observed>) {
         let mut observed = Vec::new();
-        let verification = self.reader.verify(bp, work, &mut |_, bytes, right| {
+        let verification = self.reader.of_objset(bookmark.objset).verify(bp, work, &mut |_, bytes, right| {
             observed.push(observe(bp, bytes, right));
         });
         (verification, observed)
@@ -143,6 +145,9 @@ impl Shared<'_> {
 
     /// Turns a verification into a finding, when there is something to say.
     fn report(&self, bp: &Blkptr, bookmark: Bookmark, verification: &Verification, observed: &[Observed]) {
+        if verification.mac == MacState::Wrong {
+            self.report_mac(bp, bookmark, verification);
+        }
         let copies = &verification.copies;
         let bad: Vec<&CopyRead> = copies.iter().filter(|c| !c.state.is_good() && !c.state.is_unknown()).collect();
         // A copy that this version cannot read may be a good one.
@@ -159,7 +164,7 @@ impl Shared<'_> {
             _ => (kind_of(&bad), message(bp, copies, is_lost, is_unsure)),
         };
         let is_whole = match error {
-            None | Some(ReadError::NoKey | ReadError::Redacted) => true,
+            None | Some(ReadError::NoKey | ReadError::WrongMac | ReadError::Redacted) => true,
             Some(ReadError::NoGoodCopy { .. }) => is_unsure,
             Some(_) => false,
         };
@@ -177,6 +182,22 @@ impl Shared<'_> {
             hidden_blocks,
             pointer: Some(*bp),
             ..Finding::new(kind, place(bp, bookmark), message)
+        });
+    }
+
+    /// The bytes are those that the checksum covers, and still not those that the MAC does.
+    fn report_mac(&self, bp: &Blkptr, bookmark: Bookmark, verification: &Verification) {
+        let message = match bookmark.level {
+            LEVEL_OBJSET => "the MACs of the object set do not match it",
+            level if level > 0 => "the MAC of the indirect block does not match the pointers in it",
+            _ => "the MAC does not match the content",
+        };
+        self.counters.lost_blocks.fetch_add(1, Relaxed);
+        self.progress.add_bad_block();
+        self.sink.push(Finding {
+            copies: self.evidence(&verification.copies, &[], None),
+            pointer: Some(*bp),
+            ..Finding::new(Kind::MacWrong, place(bp, bookmark), message)
         });
     }
 

@@ -81,7 +81,7 @@ fn name_family(
     let mut holders: BTreeMap<usize, Vec<Holder<'_>>> = BTreeMap::new();
     let mut names: BTreeMap<(u64, u64), ObjectNames> = BTreeMap::new();
     for dataset in family {
-        let Ok(mut objset) = ObjsetReader::open(blocks, &dataset.dsl.bp, work) else {
+        let Ok(mut objset) = ObjsetReader::open(blocks.of_objset(dataset.object), &dataset.dsl.bp, work) else {
             // An object set that cannot be read is itself a finding of the dataset that owns it.
             for &index in indices.iter().filter(|_| dataset.object == owner) {
                 holders.entry(index).or_default().push(Holder { dataset, range: None });
@@ -131,7 +131,9 @@ fn hidden_paths(
 ) -> (Vec<String>, bool) {
     let nothing = (Vec::new(), false);
     let (Some(Ok(level)), Some(block)) = (place.level.map(u8::try_from), place.block) else { return nothing };
-    let Ok(objset) = ObjsetReader::open(blocks, &dataset.dsl.bp, work) else { return nothing };
+    let Ok(objset) = ObjsetReader::open(blocks.of_objset(dataset.object), &dataset.dsl.bp, work) else {
+        return nothing;
+    };
     let meta = &objset.objset.meta_dnode;
     let per_block = u64::from(meta.data_block_bytes) / DNODE_SLOT_BYTES as u64;
     let span = meta.level_span(level).saturating_mul(per_block);

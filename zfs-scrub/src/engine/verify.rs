@@ -5,7 +5,7 @@ use super::queue::{Batch, Extent, Queued, Target, Task};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use zfs_format::block::{Work, needs_key};
+use zfs_format::block::{BlockReader, MacState, Work};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::CompressKind;
 use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
@@ -124,7 +124,9 @@ fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &m
             }
         }
         let decodes_here = extent.is_first_leaf && target.is_first;
-        let is_good = payload.is_some_and(|payload| check(shared, bp, payload, decodes_here, &mut buffers.work));
+        let is_good = payload.is_some_and(|payload| {
+            check(shared, &shared.reader.of_objset(bookmark.objset), bp, payload, decodes_here, &mut buffers.work)
+        });
         if payload.is_some() {
             copies += 1;
             copies_bytes += bp.psize_bytes();
@@ -145,8 +147,15 @@ fn allocated(bp: &Blkptr, target: &Target) -> u64 {
 }
 
 /// Checks one copy, and decodes it when this is the copy to decode. False when a close look is needed.
-fn check(shared: &Shared<'_>, bp: &Blkptr, payload: &[u8], decodes_here: bool, work: &mut Work) -> bool {
-    if bp.check().is_err() || !matches!(shared.reader.payload_matches(bp, payload), Ok(true)) {
+fn check(
+    shared: &Shared<'_>,
+    reader: &BlockReader<'_>,
+    bp: &Blkptr,
+    payload: &[u8],
+    decodes_here: bool,
+    work: &mut Work,
+) -> bool {
+    if bp.check().is_err() || !matches!(reader.payload_matches(bp, payload), Ok(true)) {
         return false;
     }
     if !decodes_here {
@@ -155,14 +164,16 @@ fn check(shared: &Shared<'_>, bp: &Blkptr, payload: &[u8], decodes_here: bool, w
     if bp.checksum_kind().is_none() {
         shared.counters.unprotected_blocks.fetch_add(1, Relaxed);
     }
-    if needs_key(bp) {
+    if reader.lacks_key(bp) {
         shared.counters.encrypted_blocks.fetch_add(1, Relaxed);
         return true;
     }
     if !shared.options.decode {
         return true;
     }
-    let is_decoded = if bp.compress_kind() == CompressKind::OFF {
+    let is_decoded = if bp.is_protected() {
+        matches!(reader.decode(bp, payload, work), Ok(MacState::Unchecked | MacState::Right))
+    } else if bp.compress_kind() == CompressKind::OFF {
         bp.psize_bytes() >= bp.lsize_bytes()
     } else {
         work.decode(bp, payload).is_ok()
