@@ -4,6 +4,7 @@
 
 mod hostile;
 mod identity;
+mod keys;
 mod readme;
 mod real;
 

@@ -97,9 +97,25 @@ pub(crate) struct ScrubArgs {
     /// Verify checksums only; do not decompress the blocks.
     #[arg(long)]
     pub(crate) no_decode: bool,
+    /// Key of encrypted datasets: a file with the raw key, the hex key or the passphrase. May be given several times.
+    ///
+    /// Without DATASET= it is tried on every encrypted dataset that does not inherit its key; with it, it must fit. The pool says
+    /// what form the key has. With `-` as FILE the key is read from the standard input; on a terminal it is asked for,
+    /// and not shown. Without keys the checksums of encrypted blocks are verified, but not what is in them.
+    #[arg(long, visible_alias = "passphrase-file", value_name = "[DATASET=]FILE", value_parser = parse_key)]
+    pub(crate) key_file: Vec<KeyArg>,
     /// List the files that one more failure would hurt, though their vdevs promise more.
     #[arg(long)]
     pub(crate) at_risk: bool,
+}
+
+/// `--key-file`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyArg {
+    /// The dataset it is for.
+    pub(crate) dataset: Option<String>,
+    /// The file, `-` for the standard input.
+    pub(crate) file: PathBuf,
 }
 
 /// `zcheck info`.
@@ -185,6 +201,18 @@ fn parse_memory(text: &str) -> Result<u64, String> {
     if bytes < Options::MEMORY_BYTES_MIN { Err("at least 64M is needed".to_owned()) } else { Ok(bytes) }
 }
 
+/// Parses `FILE` or `DATASET=FILE`. No name of a dataset has a `=` in it, or begins like a path.
+fn parse_key(text: &str) -> Result<KeyArg, String> {
+    let (dataset, file) = match text.split_once('=') {
+        Some((dataset, file)) if !dataset.starts_with(['/', '.']) => (Some(dataset), file),
+        _ => (None, text),
+    };
+    if file.is_empty() || dataset == Some("") {
+        return Err("expected FILE or DATASET=FILE".to_owned());
+    }
+    Ok(KeyArg { dataset: dataset.map(str::to_owned), file: file.into() })
+}
+
 /// Parses a number of threads.
 fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -216,6 +244,18 @@ mod tests {
         assert!(parse_size("99999999999T").is_err());
         assert!(parse_memory("63M").is_err());
         assert_eq!(parse_memory("64M"), Ok(64 << 20));
+    }
+
+    #[test]
+    fn keys_may_name_a_dataset() {
+        let key =
+            |dataset: Option<&str>, file: &str| Ok(KeyArg { dataset: dataset.map(str::to_owned), file: file.into() });
+        assert_eq!(parse_key("file"), key(None, "file"));
+        assert_eq!(parse_key("pool/a=-"), key(Some("pool/a"), "-"));
+        assert_eq!(parse_key("pool/a=b=c"), key(Some("pool/a"), "b=c"));
+        assert_eq!(parse_key("./b=c"), key(None, "./b=c"));
+        assert_eq!(parse_key("/b=c"), key(None, "/b=c"));
+        assert!(parse_key("pool=").is_err() && parse_key("=file").is_err() && parse_key("").is_err());
     }
 
     #[test]

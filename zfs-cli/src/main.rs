@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod error;
+mod key;
 mod open;
 mod output;
 mod progress;

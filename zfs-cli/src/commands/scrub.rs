@@ -6,17 +6,21 @@ use crate::progress::Display;
 use crate::report::json::Json;
 use crate::report::text::Text;
 use crate::report::{Detail, Report};
-use crate::{open, output};
+use crate::{key, open, output};
 use std::sync::Arc;
+use zfs_format::block::Work;
+use zfs_format::dataset::{GivenKey, unlock};
 use zfs_scrub::options::Progress;
 use zfs_scrub::outcome::exit;
 use zfs_scrub::{Options, Outcome};
 
 /// Checks one pool and writes the report. Answers with the exit status of the outcome.
 pub(super) fn run(args: &ScrubArgs, color: bool) -> Result<u8, Failure> {
+    // Before signals are caught: who is asked for a passphrase may want to leave.
+    let keys = key::read(&args.key_file)?;
     let progress = Arc::new(Progress::default());
     stop_on_signal(&progress);
-    let outcome = run_scrub(args, &options(args), &progress)?;
+    let outcome = run_scrub(args, &keys, &options(args), &progress)?;
     let text = form(args, color).render(&outcome).map_err(|error| Failure::json(&error))?;
     output::report(&text)?;
     Ok(outcome.summary.exit_status)
@@ -59,8 +63,15 @@ fn stop_on_signal(progress: &Arc<Progress>) {
 }
 
 /// Opens the pool and checks it, showing progress meanwhile.
-fn run_scrub(args: &ScrubArgs, options: &Options, progress: &Arc<Progress>) -> Result<Outcome, Failure> {
+fn run_scrub(
+    args: &ScrubArgs,
+    keys: &[GivenKey],
+    options: &Options,
+    progress: &Arc<Progress>,
+) -> Result<Outcome, Failure> {
     let mut assembly = open::pool(&args.input, args.pool.as_deref())?;
+    unlock(&mut assembly, keys, &mut Work::default())
+        .map_err(|error| Failure::operational(format!("pool {}: a given key is of no use: {error}", assembly.name)))?;
     let _display = Display::start(args.progress, args.quiet, &assembly.name, progress);
     zfs_scrub::scrub(&mut assembly, options, progress).map_err(|error| Failure::operational(error.to_string()))
 }

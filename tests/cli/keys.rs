@@ -1,0 +1,69 @@
+//! Keys on the command line.
+
+use crate::{status, stderr, stdout, zcheck};
+use fixtures::{RealPool, shared_dir};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+fn pool() -> Option<RealPool> {
+    let path = shared_dir().map(|dir| dir.join("encryption")).filter(|path| path.is_dir());
+    if path.is_none() {
+        // Nothing can be done about a closed stderr.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: ../shared/pools/encryption is not there (set ZCHECK_SHARED)");
+    }
+    path.map(RealPool::read)
+}
+
+const NO_KEY: &str = "content of encrypted blocks";
+
+#[test]
+fn keys_open_what_they_fit() {
+    let Some(pool) = pool() else { return };
+    let device = pool.path.join("disk0.zst");
+    let file = |name: &str| pool.path.join(name).display().to_string();
+    let hex = format!("crypt/hex/dd={}", file("key-hex"));
+    let some = zcheck(&["scrub", "--key-file", &file("key-raw"), "--key-file", &hex], &[&device]);
+    assert_eq!((status(&some), stderr(&some).as_str()), (0, ""), "{}", stdout(&some));
+    assert!(stdout(&some).contains(NO_KEY), "{}", stdout(&some));
+    let keys = ["--key-file", &hex, "--key-file", &file("key-raw"), "--passphrase-file", &file("key-pw")];
+    let all = zcheck(&[&["scrub"], keys.as_slice()].concat(), &[&device]);
+    assert_eq!((status(&all), stderr(&all).as_str()), (0, ""), "{}", stdout(&all));
+    assert!(!stdout(&all).contains(NO_KEY), "{}", stdout(&all));
+}
+
+#[test]
+fn a_key_may_come_through_a_pipe() {
+    let Some(pool) = pool() else { return };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zcheck"))
+        .args(["scrub", "--key-file", "crypt/pass=-"])
+        .arg(pool.path.join("disk0.zst"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let passphrase = std::fs::read(pool.path.join("key-pw")).unwrap();
+    child.stdin.take().unwrap().write_all(&passphrase).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((status(&output), stderr(&output).as_str()), (0, ""), "{}", stdout(&output));
+}
+
+#[test]
+fn a_wrong_key_ends_the_run_before_it_begins_and_is_not_shown() {
+    let Some(pool) = pool() else { return };
+    let device = pool.path.join("disk0.zst");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key");
+    std::fs::write(&file, "correct horse battery").unwrap();
+    let given = format!("crypt/pass/child={}", file.display());
+    let output = zcheck(&["scrub", "--json", "--key-file", &given], &[&device]);
+    assert_eq!((status(&output), stdout(&output).as_str()), (8, ""));
+    let error = stderr(&output);
+    assert!(error.contains("crypt/pass/child: wrong key") && error.lines().count() == 1, "{error}");
+    assert!(!error.contains("horse"), "{error}");
+    let output = zcheck(&["scrub", "--key-file", "-", "--key-file", "crypt/pass=-"], &[&device]);
+    assert_eq!(status(&output), 16, "{}", stderr(&output));
+    std::fs::write(&file, vec![b'x'; 5000]).unwrap();
+    let output = zcheck(&["scrub", "--key-file", &file.display().to_string()], &[&device]);
+    assert!(status(&output) == 8 && stderr(&output).contains("too long to be a key"), "{}", stderr(&output));
+}
