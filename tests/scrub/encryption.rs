@@ -1,6 +1,6 @@
 //! Encrypted datasets, with their keys, with wrong ones, and without any.
 
-use crate::support::{media_of, options, shared_pool};
+use crate::support::{damaged_media, media_of, options, shared_cases, shared_pool};
 use fixtures::RealPool;
 use std::sync::Arc;
 use zfs_format::block::{DataKey, MacState, Work};
@@ -9,8 +9,9 @@ use zfs_format::dataset::{DatasetMap, GivenKey, UnlockError, unlock};
 use zfs_format::media::Medium;
 use zfs_format::object::ObjsetReader;
 use zfs_format::ondisk::blkptr::Blkptr;
+use zfs_format::ondisk::dmu::ObjectType;
 use zfs_format::pool::{Assembly, KeyError, Mos, Secret};
-use zfs_scrub::finding::Kind;
+use zfs_scrub::finding::{Finding, Kind, Place};
 use zfs_scrub::options::Progress;
 use zfs_scrub::outcome::{NotCheckedReason, Verdict};
 use zfs_scrub::{Outcome, Severity};
@@ -93,6 +94,34 @@ fn a_wrong_key_is_said_at_once_and_not_shown() {
     assert!(matches!(wrong(Some("crypt/hex"), b"12"), UnlockError::Key { source: KeyError::Form { .. }, .. }));
     assert!(matches!(wrong(Some("crypt"), b"12"), UnlockError::NotEncrypted { .. }));
     assert!(matches!(wrong(Some("crypt/none"), b"12"), UnlockError::NoDataset { .. }));
+}
+
+#[test]
+fn names_need_a_key_and_the_report_says_so() {
+    let Some(pool) = pool() else { return };
+    let case = shared_cases().into_iter().find(|case| case.name == "encryption-scattered").unwrap();
+    let media = damaged_media(&case);
+    let locked = scrub(unlocked(&media, &[]).unwrap());
+    let keys = ["key-raw", "key-hex", "key-pw"].map(|file| key(&pool, file));
+    let opened = scrub(unlocked(&media, &keys).unwrap());
+    let damaged = |outcome: &Outcome| -> Vec<_> {
+        let is_damaged = |finding: &&Finding| finding.severity == Severity::Damaged;
+        outcome.findings.iter().filter(is_damaged).map(|finding| (finding.kind, finding.pointer)).collect()
+    };
+    assert_eq!(damaged(&locked), damaged(&opened));
+    assert!(!damaged(&locked).is_empty());
+    let contents = |outcome: &Outcome| -> Vec<Place> {
+        let places = outcome.findings.iter().map(|finding| finding.place.clone());
+        places.filter(|place| place.object_type == Some(ObjectType::PLAIN_FILE)).collect()
+    };
+    let (locked, opened) = (contents(&locked), contents(&opened));
+    assert_eq!(locked.len(), opened.len());
+    for place in &locked {
+        let because = place.no_path_because.as_deref().unwrap_or_default();
+        assert!(place.path.is_none() && because.contains("encrypted and no key was given"), "{place:?}");
+        assert!(place.dataset.is_some() && place.file_offset.is_some(), "{place:?}");
+    }
+    assert!(!opened.is_empty() && opened.iter().all(|place| place.path.is_some()), "{opened:?}");
 }
 
 /// Data keys of another dataset: what a pool looks like whose contents are not those of its keys.
