@@ -190,12 +190,29 @@ impl DeviceLabels {
     }
 }
 
+/// Vdevs below each other: `zpool` makes at most four.
+const VDEV_DEPTH_MAX: usize = 8;
+
 /// Size of the device when its configuration was written, where one device's share can be told from the top-level's.
 fn recorded_psize(config: &NvList) -> Option<u64> {
     let top = config.list("vdev_tree")?;
-    let is_whole = matches!(top.str("type")?, "disk" | "file" | "mirror" | "replacing" | "spare");
-    let asize = top.u64("asize").filter(|_| is_whole)?;
-    asize.checked_add(VDEV_LABEL_START_BYTES)?.checked_add(VDEV_LABEL_END_BYTES)
+    let mut asize = top.u64("asize")?;
+    let mut vdev = top;
+    // A raidz spreads it evenly; while it is being expanded, not yet over the newest child.
+    for _ in 0..VDEV_DEPTH_MAX {
+        let children = vdev.lists("children").unwrap_or_default();
+        match vdev.str("type")? {
+            "disk" | "file" => return asize.checked_add(VDEV_LABEL_START_BYTES)?.checked_add(VDEV_LABEL_END_BYTES),
+            "mirror" | "replacing" | "spare" => {}
+            "raidz" => {
+                let width = (children.len() as u64).checked_sub(vdev.has("raidz_expanding").into())?;
+                asize = asize.checked_div(width)?;
+            }
+            _ => return None,
+        }
+        vdev = children.first()?;
+    }
+    None
 }
 
 fn config_ashift(config: &NvList) -> Option<u64> {
