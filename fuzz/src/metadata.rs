@@ -99,7 +99,7 @@ pub fn ddt(data: &[u8]) {
     for size in [72, 256] {
         let payload = data.get(..size).unwrap_or(data);
         if let Ok(variants) = parse_variants(payload, endian) {
-            assert_eq!(variants.len(), if size == 72 { 1 } else { 4 });
+            assert_eq!(variants.len(), if payload.len() == 72 { 1 } else { 4 });
         }
     }
     let records = log_records(data, endian).count();
