@@ -7,6 +7,7 @@ use crate::codec::cipher::{CipherError, digest};
 use crate::ondisk::blkptr::Blkptr;
 use crate::ondisk::dmu::ObjectType;
 use crate::ondisk::protect::{self, BlockCrypt};
+use std::ops::Range;
 
 /// Versions of key objects, in the order in which OpenZFS tries them where it does not know.
 const VERSIONS: [u64; 2] = [1, 0];
@@ -31,7 +32,7 @@ impl MacState {
 
 impl BlockReader<'_> {
     /// The key of the object set this reader was made for.
-    fn key(&self) -> Option<&DataKey> {
+    pub(super) fn key(&self) -> Option<&DataKey> {
         self.keys?.get(self.objset?)
     }
 
@@ -115,17 +116,28 @@ fn decrypt(key: &DataKey, crypt: &BlockCrypt, aad: &[u8], data: &mut [u8]) -> Re
 fn open_dnodes(bp: &Blkptr, block: &mut [u8], key: &DataKey, crypt: &BlockCrypt) -> MacState {
     let areas: Vec<_> = protect::encrypted_areas(block).collect();
     let aad = protect::dnode_block(block, bp.endian(), key.version());
+    open_areas(block, &areas, &aad, key, crypt)
+}
+
+/// Decrypts a block that is ciphertext in some areas only: one stream. Where the MAC is wrong they become zeros.
+pub(super) fn open_areas(
+    block: &mut [u8],
+    areas: &[Range<usize>],
+    aad: &[u8],
+    key: &DataKey,
+    crypt: &BlockCrypt,
+) -> MacState {
     let mut stream = Vec::new();
-    for area in &areas {
+    for area in areas {
         stream.extend_from_slice(block.get(area.clone()).unwrap_or_default());
     }
-    let is_right = decrypt(key, crypt, &aad, &mut stream).is_ok();
+    let is_right = decrypt(key, crypt, aad, &mut stream).is_ok();
     if !is_right {
         stream.fill(0);
     }
     let mut rest = stream.as_slice();
     for area in areas {
-        let target = block.get_mut(area).unwrap_or_default();
+        let target = block.get_mut(area.clone()).unwrap_or_default();
         let Some((part, after)) = rest.split_at_checked(target.len()) else { break };
         target.copy_from_slice(part);
         rest = after;

@@ -9,6 +9,7 @@
 use super::blkptr::{BLKPTR_BYTES, Blkptr};
 use super::dmu::ObjectType;
 use super::dnode::{DNODE_SLOT_BYTES, DnodeFlags, indirect_blkptrs};
+use super::zil::{TxType, ZIL_CHAIN_BYTES};
 use crate::Endian;
 use crate::codec::cipher::{IV_BYTES, MAC_BYTES};
 use std::ops::Range;
@@ -180,6 +181,54 @@ pub fn dnode_block(block: &[u8], endian: Endian, version: u64) -> Vec<u8> {
     out
 }
 
+/// What is ciphertext in a block of an intent log, and what its MAC covers beside that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogAuth {
+    /// The chain without its checksum, headers of records, pointers in records.
+    pub aad: Vec<u8>,
+    /// Bodies of records, in order: one stream.
+    pub areas: Vec<Range<usize>>,
+    /// The MAC, which lies in the chain.
+    pub mac: [u8; MAC_BYTES],
+}
+
+/// Takes a block of an intent log apart, one with its chain at the start as all encrypted ones have. `None` when its
+/// records do not fit it.
+///
+/// Source: OpenZFS module/os/linux/zfs/zio_crypt.c, `zio_crypt_init_uios_zil`.
+#[must_use]
+pub fn log_block(block: &[u8], endian: Endian) -> Option<LogAuth> {
+    const CHAIN: Range<usize> = 0..144;
+    const USED_OFFSET: usize = 136;
+    const MAC_OFFSET: usize = 168;
+    const HEADER_BYTES: usize = 32;
+    const LENGTH_OFFSET: usize = 8;
+    const POINTERS_OFFSET: usize = 64;
+    let used = usize::try_from(endian.u64_at(block, USED_OFFSET)?).ok().filter(|&used| used <= block.len())?;
+    let mut auth =
+        LogAuth { aad: block.get(CHAIN)?.to_vec(), areas: Vec::new(), mac: *block.get(MAC_OFFSET..)?.first_chunk()? };
+    let mut at = ZIL_CHAIN_BYTES;
+    while at < used {
+        // Bit 63 of the type says that names do not regard case.
+        let tx_type = TxType(endian.u64_at(block, at)? & !(1 << 63));
+        let length = usize::try_from(endian.u64_at(block, at.checked_add(LENGTH_OFFSET)?)?).ok()?;
+        let end = at.checked_add(length).filter(|&end| length >= HEADER_BYTES && end <= used)?;
+        let body = at.checked_add(HEADER_BYTES)?;
+        auth.aad.extend_from_slice(block.get(at..body)?);
+        let pointers = at.checked_add(POINTERS_OFFSET)?;
+        let clear = match tx_type {
+            TxType::WRITE => pointers..pointers.checked_add(BLKPTR_BYTES)?,
+            TxType::CLONE_RANGE => pointers..end,
+            _ => end..end,
+        };
+        // A record too short for its pointers ends before them.
+        auth.aad.extend_from_slice(block.get(clear.clone()).filter(|_| clear.end <= end)?);
+        auth.areas.extend([body..clear.start, clear.end..end]);
+        at = end;
+    }
+    Some(auth)
+}
+
 /// What the two MACs of an object set cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjsetAuth {
@@ -334,6 +383,7 @@ mod tests {
             for endian in [Endian::Little, Endian::Big] {
                 for size in [0, 100, 1024, 2048, 4096] {
                     let block = &block[..size];
+                    let _ = log_block(block, endian);
                     let _ = (indirect(block, endian, 1), dnode_block(block, endian, 0), objset(block, endian, 1));
                     prop_assert!(encrypted_areas(block).all(|area| block.get(area).is_some()));
                 }

@@ -13,7 +13,7 @@ use crate::finding::{Finding, Kind};
 use crate::passes::missing_logs::missing_top;
 use std::collections::BTreeSet;
 use zfs_format::Txg;
-use zfs_format::block::Work;
+use zfs_format::block::{MacState, Work};
 use zfs_format::ondisk::blkptr::{Blkptr, Dva};
 use zfs_format::ondisk::zil::{ZilBlock, ZilHeader};
 
@@ -39,11 +39,16 @@ pub(super) fn visit<F: Feed>(walk: &mut Walk<'_, F>, objset: u64, header: &ZilHe
         if is_claimed && seq == header.claim_blk_seq && last_record == header.claim_lr_seq {
             return;
         }
-        if !walk.shared.reader.read_log(&bp, &mut work) {
+        let Some(mac) = walk.shared.reader.of_objset(objset).read_log(&bp, &mut work) else {
             if is_claimed && missing_top(walk.shared.reader.tree(), &bp).is_none() {
                 report_end(walk, objset, &bp);
             }
             return;
+        };
+        if mac == MacState::Wrong {
+            let bookmark = Bookmark::intent_log(objset, seq);
+            let message = "the MAC of the log's block does not match it; its records cannot be replayed";
+            walk.lost(Finding { pointer: Some(bp), ..Finding::new(Kind::MacWrong, place(&bp, bookmark), message) });
         }
         let Ok(block) = ZilBlock::parse(work.plain(), bp.checksum_kind()) else { return };
         for record in block.records().map_while(Result::ok) {

@@ -64,9 +64,7 @@ fn leads_to(blocks: BlockReader<'_>, header: &ZilHeader, work: &mut Work) -> Opt
         if let Some(top) = missing_top(blocks.tree(), &bp) {
             return Some((top, number == 0));
         }
-        if !blocks.read_log(&bp, work) {
-            return None;
-        }
+        blocks.read_log(&bp, work)?;
         bp = ZilBlock::parse(work.plain(), bp.checksum_kind()).ok()?.chain.next;
     }
     None
