@@ -14,6 +14,7 @@ use zfs_format::ondisk::ddt::{DdtEncoding, DdtKey, DdtLogHeader, log_records, pa
 use zfs_format::ondisk::dmu::ChecksumKind;
 use zfs_format::ondisk::dsl::{DslDataset, DslDir};
 use zfs_format::ondisk::nvlist::NvList;
+use zfs_format::ondisk::protect;
 use zfs_format::ondisk::space_map::{self, SpaceMapEntry, SpaceMapHeader};
 use zfs_format::ondisk::uberblock::Uberblock;
 use zfs_format::ondisk::zil::{ZilBlock, ZilHeader};
@@ -47,6 +48,7 @@ pub fn blkptr(data: &[u8]) {
 pub(crate) fn look_at(bp: &Blkptr) {
     black_box((bp.kind(), bp.level(), bp.object_type(), bp.checksum_kind(), bp.compress_kind(), bp.endian()));
     black_box((bp.lsize_bytes(), bp.psize_bytes(), bp.asize_bytes(), bp.birth_txg(), bp.fill_count(), bp.checksum()));
+    black_box(protect::BlockCrypt::of(bp));
     black_box((bp.is_hole(), bp.is_gang(), bp.is_dedup(), bp.is_protected(), bp.is_encrypted(), bp.is_rewritten()));
     black_box((bp.dvas().collect::<Vec<_>>(), bp.check().is_ok(), format!("{bp} {bp:?}")));
     if bp.is_embedded()
@@ -136,6 +138,9 @@ pub fn zil(data: &[u8]) {
         if let Ok(header) = ZilHeader::parse(data, endian) {
             black_box(header.claimed_record_seq());
             look_at(&header.log);
+        }
+        if let Some(auth) = protect::log_block(data, endian) {
+            assert!(auth.areas.into_iter().all(|area| data.get(area).is_some()));
         }
     }
     for kind in [ChecksumKind::ZILOG, ChecksumKind::ZILOG2] {

@@ -7,6 +7,7 @@ use zfs_format::Endian;
 use zfs_format::endian::OnDisk;
 use zfs_format::ondisk::dnode::{Dnode, DnodeBuf, dnodes, indirect_blkptr, indirect_blkptrs};
 use zfs_format::ondisk::objset::Objset;
+use zfs_format::ondisk::protect;
 use zfs_format::ondisk::sa::{SaAttributes, SaLayouts, SaRegistry};
 use zfs_format::ondisk::zap::block_kind;
 use zfs_format::ondisk::zap::fat::FatHeader;
@@ -39,6 +40,8 @@ pub fn dnode(data: &[u8]) {
         look_at_dnode(&found.dnode, data);
     }
     indirect_blkptrs(data, endian).for_each(|bp| look_at(&bp));
+    assert!(protect::encrypted_areas(data).all(|area| data.get(area).is_some()));
+    black_box((protect::dnode_block(data, endian, 1), protect::indirect(data, endian, 0)));
     black_box(indirect_blkptr(data, endian, 7).is_ok());
 }
 
@@ -51,6 +54,7 @@ pub fn objset(data: &[u8]) {
         if let Ok(objset) = Objset::parse(&block, endian) {
             look_at_dnode(&objset.meta_dnode, &block);
             look_at(&objset.zil_header.log);
+            black_box((protect::objset(&block, endian, 1), protect::stored_objset_macs(&block)));
         }
     }
     black_box(Objset::parse(data, endian).is_ok());
