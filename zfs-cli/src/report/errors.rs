@@ -212,8 +212,11 @@ fn first_bad_copy(findings: &[&Finding], severity: Severity) -> String {
     else {
         return String::new();
     };
-    let Some(copy) = finding.copies.iter().find(bad) else { return String::new() };
-    format!("{}  {}", copy_place(copy), copy_result(copy))
+    match finding.copies.iter().find(bad) {
+        Some(copy) => format!("{}  {}", copy_place(copy), copy_result(copy)),
+        None if finding.kind == Kind::MacWrong => "wrong MAC".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn copy_place(copy: &CopyEvidence) -> String {
