@@ -2,13 +2,19 @@
 #![allow(missing_docs, reason = "criterion_group makes a public function")]
 #![allow(clippy::unwrap_used, reason = "a bench may stop")]
 
+use aes_gcm::aead::consts::{U12, U16};
+use aes_gcm::aead::{AeadInOut, KeyInit};
+use aes_gcm::{Aes256Gcm, aes::Aes256};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use zfs_format::Endian;
 use zfs_format::codec::checksum::{SALT_BYTES, Salt, compute, compute_plain, fletcher4_kernel_name};
+use zfs_format::codec::cipher::{Cipher, CipherMode, derive_key};
 use zfs_format::codec::compress::Decompressor;
 use zfs_format::codec::parity::{PARITY_MAX, generate_rows, kernel_name, reconstruct};
 use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
+
+type Aes256Ccm = ccm::Ccm<Aes256, U16, U12>;
 
 const RECORD_BYTES: usize = 128 << 10;
 
@@ -116,5 +122,36 @@ fn parity(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(kernels, checksums, parity, decompression);
+/// Decryption of a record, and of a small block, for which making the block's key counts.
+fn decryption(c: &mut Criterion) {
+    let (key, iv) = ([7; 32], [9; 12]);
+    for size in [RECORD_BYTES, 4 << 10] {
+        let mut group = c.benchmark_group(format!("decrypt/{} KiB", size >> 10));
+        group.throughput(Throughput::Bytes(size as u64));
+        let mut gcm = record()[..size].to_vec();
+        let gcm_mac = Aes256Gcm::new(&key.into()).encrypt_inout_detached(&iv.into(), &[], gcm.as_mut_slice().into());
+        let mut ccm = record()[..size].to_vec();
+        let ccm_mac = Aes256Ccm::new(&key.into()).encrypt_inout_detached(&iv.into(), &[], ccm.as_mut_slice().into());
+        for (name, mode, text, mac) in [
+            ("aes-256-gcm", CipherMode::Gcm, gcm, gcm_mac.unwrap()),
+            ("aes-256-ccm", CipherMode::Ccm, ccm, ccm_mac.unwrap()),
+        ] {
+            let cipher = Cipher::new(mode, &key).unwrap();
+            let mac: [u8; 16] = mac.into();
+            let mut data = text.clone();
+            group.bench_function(name, |b| {
+                b.iter(|| {
+                    data.copy_from_slice(&text);
+                    cipher.decrypt(&iv, &[], black_box(&mac), &mut data).unwrap();
+                });
+            });
+        }
+        group.finish();
+    }
+    c.bench_function("decrypt/key of a salt", |b| {
+        b.iter(|| Cipher::new(CipherMode::Gcm, &derive_key(black_box(&key), &[1; 8])).unwrap());
+    });
+}
+
+criterion_group!(kernels, checksums, parity, decompression, decryption);
 criterion_main!(kernels);
