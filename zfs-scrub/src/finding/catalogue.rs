@@ -182,7 +182,7 @@ catalogue! {
     /// The checksum is right, the MAC is not.
     MacWrong = "ZC0501", Damaged, "authentication code mismatch",
         meaning: "The checksum of a block of an encrypted dataset holds, yet its authentication code (MAC) does not: the block, or the code in the pointer to it, is not what was written with the dataset's key. ZFS returns an error when it is read with the key loaded, although `zpool scrub` finds nothing. The codes of indirect blocks are checked without a key; the place of such a block stands for everything below it.",
-        causes: "Memory errors between encryption and checksum, a bug of the software that wrote or received it (raw receives of some OpenZFS releases are known for it), or somebody who changed the pool without the key.",
+        causes: "Memory errors between encryption and checksum, a bug of the software that wrote or received it, or somebody who changed the pool without the key.",
         advice: "Restore what is named from a backup or from a snapshot that can still be read, and test the memory of the host that wrote it. If all blocks of a dataset have this finding, its key object is damaged.";
 }
 
