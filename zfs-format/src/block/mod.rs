@@ -234,13 +234,15 @@ pub struct BlockReader<'a> {
     salt: Option<&'a Salt>,
     keys: Option<&'a KeyRing>,
     objset: Option<u64>,
+    /// Sets of devices are tried where a stripe lies.
+    searches: bool,
 }
 
 impl<'a> BlockReader<'a> {
     /// A reader over the devices of `tree`, without the pool's salt: what needs that is unsupported.
     #[must_use]
     pub fn new(tree: &'a VdevTree) -> Self {
-        Self { tree, salt: None, keys: None, objset: None }
+        Self { tree, salt: None, keys: None, objset: None, searches: true }
     }
 
     /// The same reader with the pool's salt, as far as it is known.
@@ -253,6 +255,13 @@ impl<'a> BlockReader<'a> {
     #[must_use]
     pub fn with_keys(self, keys: Option<&'a KeyRing>) -> Self {
         Self { keys, ..self }
+    }
+
+    /// The same reader, that takes stripes as they are: it does not look for devices that lie. For a question that only a
+    /// whole block answers, and that is asked often.
+    #[must_use]
+    pub fn without_search(self) -> Self {
+        Self { searches: false, ..self }
     }
 
     /// The same reader for the blocks of one object set, with its key if that is known.

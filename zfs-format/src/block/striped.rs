@@ -78,7 +78,8 @@ impl BlockReader<'_> {
         devices.sort_unstable();
         devices.dedup();
         devices.retain(|device| !unreadable.contains(device));
-        let attempts_max = (ATTEMPTED_BYTES_MAX / payload.len().max(1)).min(ATTEMPTS_MAX);
+        let attempts_max =
+            if self.searches { (ATTEMPTED_BYTES_MAX / payload.len().max(1)).min(ATTEMPTS_MAX) } else { 1 };
         let mut attempts = 0;
         let mut is_possible = false;
         for count in 0..=parity.saturating_sub(unreadable.len().min(parity)) {
