@@ -122,3 +122,16 @@ fn a_missing_side_of_a_mirror_gives_9() {
     assert_eq!(status(&output), 9, "{}", stdout(&output));
     assert!(stdout(&output).contains("UNAVAIL"), "{}", stdout(&output));
 }
+
+#[test]
+fn files_at_risk_are_listed_when_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let sides = unpacked("mirror2", dir.path());
+    let text = stdout(&zcheck(&["scrub"], &[&sides[0]]));
+    assert!(text.contains("redundancy:") && !text.contains("at risk:"), "{text}");
+    let text = stdout(&zcheck(&["scrub", "--at-risk", "-v"], &[&sides[0]]));
+    assert!(text.contains("at risk: ") && text.contains("mir2:/text.log  "), "{text}");
+    let paths: Vec<&Path> = sides.iter().map(std::path::PathBuf::as_path).collect();
+    let text = stdout(&zcheck(&["scrub", "--at-risk"], &paths));
+    assert!(text.contains("at risk: nothing is closer to loss than its vdevs promise"), "{text}");
+}

@@ -1,6 +1,6 @@
 //! What a scrub has to say of a pool with injuries, by what its maker knows.
 
-use fixtures::{Copy, Endian, Family, LeafSpan, MadeBlock, Pool};
+use fixtures::{Copy, Endian, Family, LeafSpan, MadeBlock, Part, Pool};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{CopyResult, Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, Outcome, exit};
@@ -143,6 +143,7 @@ impl<'a> Model<'a> {
         let summary = &outcome.summary;
         assert_eq!((summary.degraded_blocks, summary.lost_blocks), (degraded, lost));
         self.check_totals(injuries, outcome);
+        self.check_redundancy(injuries, outcome);
         let is_missing = self.pool.devices.iter().any(|device| device.is_missing);
         let is_incomplete = is_missing || !self.has_directory(injuries);
         let bits = [(exit::DAMAGED, lost > 0), (exit::DEGRADED, lost == 0 && (degraded > 0 || is_missing))];
@@ -358,6 +359,60 @@ impl<'a> Model<'a> {
         wanted.extend(missing.map(|_| Kind::MemberMissing));
         let found: Vec<Kind> = others.iter().map(|finding| finding.kind).collect();
         assert_eq!(found, wanted, "{others:#?}");
+    }
+
+    /// How many devices have to fail before a copy is lost, found by letting them fail one after the other. Parity and the
+    /// first data column of a part are never mere padding, and come first.
+    fn failures_to_lose(copy: &Copy, results: &[CopyResult]) -> u64 {
+        let bad: Vec<bool> = results.iter().map(|result| *result != CopyResult::Ok).collect();
+        if !copy.survives(|leaf| bad[leaf]) {
+            return 0;
+        }
+        let of_part = |part: &Part| {
+            let mut bad = bad.clone();
+            let leaves = part.cells.iter().flat_map(Clone::clone).filter(|leaf| results[*leaf] == CopyResult::Ok);
+            let fatal = leaves.enumerate().find(|(_, leaf)| {
+                bad[*leaf] = true;
+                !part.survives(|leaf| bad[leaf])
+            });
+            fatal.map(|(failed, _)| failed as u64 + 1).unwrap()
+        };
+        copy.parts.iter().map(of_part).min().unwrap()
+    }
+
+    /// The ledger of redundancy counts each block that is not hidden, on each of its vdevs.
+    fn check_redundancy(&self, injuries: &Injuries, outcome: &Outcome) {
+        if outcome.vdevs.iter().any(|top| top.vdev_type == "indirect") || !self.has_config(injuries) {
+            // Where the blocks of removed vdevs count is the reader's; and without the configuration not all is known.
+            return;
+        }
+        let mut counted: BTreeMap<usize, [u64; 4]> = BTreeMap::new();
+        for index in (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries)) {
+            let mut tops: BTreeMap<usize, (u64, bool)> = BTreeMap::new();
+            for copy in &self.pool.blocks[index].copies {
+                let results = self.results(index, copy, injuries);
+                let (failures, is_full) = tops.entry(copy.top).or_insert((0, true));
+                *failures = (*failures).max(Self::failures_to_lose(copy, &results));
+                *is_full &= results.iter().all(|result| *result == CopyResult::Ok);
+            }
+            let failures: u64 = tops.values().map(|(failures, _)| failures).sum();
+            for (top, (_, is_full)) in tops {
+                let [blocks, full, one, lost] = counted.entry(top).or_default();
+                *blocks += 1;
+                *full += u64::from(is_full);
+                *one += u64::from(failures == 1);
+                *lost += u64::from(failures == 0);
+            }
+        }
+        for (id, top) in outcome.vdevs.iter().enumerate() {
+            let found = top.redundancy.map(|r| [r.blocks, r.full, r.one_failure_from_loss, r.lost]);
+            assert_eq!(found, counted.get(&id).copied(), "{}: blocks, full, one failure from loss, lost", top.name);
+            let promised = match (top.parity, top.children.len() as u64) {
+                (Some(parity), _) => parity,
+                (None, children) => children.saturating_sub(1),
+            };
+            assert!(top.redundancy.is_none_or(|r| r.failures_survived == promised), "{:?}", top.redundancy);
+        }
     }
 
     /// What is not hidden is counted, and each of its copies that could be read was verified.

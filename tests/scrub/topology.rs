@@ -5,7 +5,7 @@ use crate::support::{devices_of, image, in_memory, name_of, options, scrub, shar
 use fixtures::{Damage, DatasetSpec, PoolSpec, make};
 use zfs_scrub::finding::{CopyResult, LEVEL_OBJSET};
 use zfs_scrub::outcome::exit;
-use zfs_scrub::{Finding, Kind, Outcome, Severity};
+use zfs_scrub::{Finding, Kind, Options, Outcome, Severity};
 
 type Devices = Vec<(String, Vec<u8>)>;
 
@@ -33,6 +33,43 @@ fn bad_devices(outcome: &Outcome) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// The devices of a pool but some.
+fn without(folder: &str, missing: &[&str]) -> Devices {
+    kept(folder).into_iter().filter(|(name, _)| !missing.contains(&name.as_str())).collect()
+}
+
+/// Leaves with what they alone may bring back.
+fn unlocks(outcome: &Outcome) -> Vec<(&str, u64)> {
+    let leaves = outcome.vdevs.iter().flat_map(|top| &top.children);
+    leaves.filter(|leaf| leaf.unlocks_blocks > 0).map(|leaf| (leaf.name.as_str(), leaf.unlocks_blocks)).collect()
+}
+
+/// A whole mirror of three is gone. Metadata has copies on the others and is walked; what is out of reach is counted for
+/// each side of it, and either side brings all of that back.
+#[test]
+fn a_missing_vdev_leaves_the_rest_checked_and_says_which_device_brings_it_back() {
+    let outcome = checked(without("raid10", &["c.0", "c.1"]), "raid10");
+    let lost = outcome.summary.lost_blocks;
+    assert_eq!(status(&outcome), exit::DAMAGED | exit::INCOMPLETE);
+    assert!(lost > 0 && outcome.totals.decoded_blocks > 100, "{:?}", outcome.totals);
+    assert!(outcome.findings.iter().filter(|f| f.severity == Severity::Damaged).all(|f| f.kind == Kind::BlockMissing));
+    let hidden: u64 = outcome.findings.iter().map(|finding| finding.hidden_blocks).sum();
+    assert_eq!(unlocks(&outcome), [("c.0", lost + hidden), ("c.1", lost + hidden)]);
+    for side in ["c.0", "c.1"] {
+        let options = Options { at_risk: true, ..options() };
+        let given = scrub(&in_memory(without("raid10", &[side])), name_of(&image("raid10")), &options).unwrap();
+        assert_eq!((status(&given), given.summary.lost_blocks), (exit::DEGRADED | exit::INCOMPLETE, 0));
+        // What was lost without both is now one failure from that.
+        let at_risk: Vec<&str> = given.at_risk.iter().flatten().map(|file| file.path.as_str()).collect();
+        let damaged = outcome.files.iter().filter(|file| file.severity == Severity::Damaged);
+        for file in damaged {
+            assert!(at_risk.contains(&file.path.as_str()), "{} is not among {at_risk:?}", file.path);
+        }
+        let ledger = given.vdevs.iter().map(|top| top.redundancy.unwrap()).map(|r| (r.full == r.blocks, r.lost));
+        assert_eq!(ledger.collect::<Vec<_>>(), [(true, 0), (true, 0), (false, 0)]);
+    }
 }
 
 fn spoil(device: &mut [u8], offset: usize, length: usize) {

@@ -25,14 +25,14 @@ pub(super) fn write(page: &mut Page, outcome: &Outcome, detail: Detail) {
         page.blank();
         let more = if outcome.at_risk_is_cut { "more than " } else { "" };
         if files.is_empty() {
-            page.line(0, "at risk: no file is closer to loss than its vdevs promise");
+            page.line(0, "at risk: nothing is closer to loss than its vdevs promise");
             return;
         }
-        let verb = if files.len() == 1 { "has" } else { "have" };
-        page.line(
-            0,
-            &format!("at risk: {more}{} {verb} blocks that one more failure loses", count(files.len() as u64, "file")),
-        );
+        let who = match files.len() as u64 {
+            1 => "1 file or metadata object has".to_owned(),
+            number => format!("{} files and metadata objects have", thousands(number)),
+        };
+        page.line(0, &format!("at risk: {more}{who} blocks that one more failure loses"));
         page.blank();
         let shown = if detail == Detail::Full { files.len() } else { files.len().min(FILES_MAX) };
         for file in files.iter().take(shown) {

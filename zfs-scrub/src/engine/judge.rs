@@ -59,9 +59,13 @@ impl Shared<'_> {
                 _ => {}
             }
         }
-        // An address on raidz is one copy, whatever the number of its columns.
-        let mut striped: Vec<usize> =
-            verification.copies.iter().filter(|part| part.role == Role::Data).map(|part| part.copy).collect();
+        // An address on raidz is one copy, whatever the number of its columns; of one that cannot be rebuilt nothing was
+        // verified, and those of its columns that are listed could not be read.
+        let is_judged = |part: &&CopyRead| {
+            let is_known = matches!(part.state, CopyState::Good | CopyState::BadChecksum | CopyState::Stale);
+            part.role != Role::Copy && is_known
+        };
+        let mut striped: Vec<usize> = verification.copies.iter().filter(is_judged).map(|part| part.copy).collect();
         striped.dedup();
         self.counters.copies_verified.fetch_add(striped.len() as u64, Relaxed);
         self.progress.add_done(bp.asize_bytes());
