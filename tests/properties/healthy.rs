@@ -36,8 +36,11 @@ pub(crate) fn assert_whole(pool: &Pool, outcome: &Outcome) {
         parity_verified,
         decoded_blocks: made.blocks,
         bytes_read,
+        reading: outcome.totals.reading,
     };
     assert_eq!(outcome.totals, expected);
+    let reading = outcome.totals.reading;
+    assert_eq!(reading.bytes - reading.skipped_bytes, bytes_read, "what no block needed is gaps");
     assert_eq!(outcome.findings, []);
     assert_eq!(outcome.not_checked, []);
     assert_eq!(outcome.files, []);

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use zfs_format::media::{self, MediaError, Medium, ReadAt};
-use zfs_format::pool::{Assembly, AssemblyError, Selector};
+use zfs_format::pool::{Assembly, Selector};
 use zfs_scrub::options::Progress;
-use zfs_scrub::{Options, Outcome};
+use zfs_scrub::{Options, Outcome, ScrubError};
 
 /// A device in memory.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub(crate) fn options() -> Options {
 }
 
 /// Puts the named pool together and scrubs it.
-pub(crate) fn scrub(media: &[Medium], pool: &str, options: &Options) -> Result<Outcome, AssemblyError> {
+pub(crate) fn scrub(media: &[Medium], pool: &str, options: &Options) -> Result<Outcome, ScrubError> {
     let mut assembly = Assembly::new(media, Some(&Selector::Name(pool.to_owned())))?;
     zfs_scrub::scrub(&mut assembly, options, &Progress::default())
 }
@@ -164,4 +164,11 @@ pub(crate) fn for_all<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), Str
 /// `Err` with the message unless the condition holds.
 pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(message()) }
+}
+
+/// One case beside the repository, and the name of its pool; nothing where there are none.
+pub(crate) fn shared_case(name: &str) -> Option<(Case, String)> {
+    let case = shared_cases().into_iter().find(|case| case.name == name)?;
+    let pool = shared_pool(&case.pool)?.expected.pool;
+    Some((case, pool))
 }

@@ -2,7 +2,9 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 use zfs_scrub::Options;
+use zfs_scrub::scope::Share;
 
 /// The exit statuses, for the help of the program and of `scrub`.
 const EXIT_STATUS: &str = "Exit status, a sum of bits:
@@ -104,9 +106,48 @@ pub(crate) struct ScrubArgs {
     /// and not shown. Without keys the checksums of encrypted blocks are verified, but not what is in them.
     #[arg(long, visible_alias = "passphrase-file", value_name = "[DATASET=]FILE", value_parser = parse_key)]
     pub(crate) key_file: Vec<KeyArg>,
+    /// Save here once a minute, and when the run ends early, how far it is; go on from there if the file exists.
+    ///
+    /// The pool must be as it was then, and the options the same. The file is removed when everything was checked.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "at_risk")]
+    pub(crate) state: Option<PathBuf>,
+    /// What to check, when it is not everything.
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
     /// List the files that one more failure would hurt, though their vdevs promise more.
     #[arg(long)]
     pub(crate) at_risk: bool,
+}
+
+/// The part of a pool that `zcheck scrub` is to check. What is left out is listed in the report, and sets bit 8 of the
+/// exit status.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Check only a part")]
+pub(crate) struct ScopeArgs {
+    /// Leave the data of files and volumes out.
+    #[arg(long)]
+    pub(crate) metadata_only: bool,
+    /// Check only this dataset or snapshot, as it is now; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dataset: Vec<String>,
+    /// Check only this file, or this directory with all below it; may be given several times.
+    #[arg(long, value_name = "DATASET[@SNAPSHOT]:/PATH")]
+    pub(crate) path: Vec<String>,
+    /// Check only what was written after this txg.
+    #[arg(long, value_name = "TXG")]
+    pub(crate) since_txg: Option<u64>,
+    /// Check the N-th of T equal parts of the blocks, the same in every run. What leads to blocks is always checked.
+    #[arg(long, value_name = "N/T", value_parser = parse_slice)]
+    pub(crate) slice: Option<Share>,
+    /// Check this share of the blocks, spread evenly; the report says how sure that makes one of the rest.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_sample, conflicts_with = "slice")]
+    pub(crate) sample: Option<Share>,
+    /// End with a partial report after this time: 90s, 30m, 2h, 1d.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) max_time: Option<Duration>,
+    /// End with a partial report at the first block that is lost.
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
 }
 
 /// `--key-file`.
@@ -213,6 +254,49 @@ fn parse_key(text: &str) -> Result<KeyArg, String> {
     Ok(KeyArg { dataset: dataset.map(str::to_owned), file: file.into() })
 }
 
+/// Parses `N/T`.
+fn parse_slice(text: &str) -> Result<Share, String> {
+    let numbers = text.split_once('/').and_then(|(n, t)| Some((n.parse().ok()?, t.parse().ok()?)));
+    match numbers {
+        Some((index, count)) if 1 <= index && index <= count => Ok(Share::Slice { index, count }),
+        _ => Err("expected N/T with N from 1 to T, such as 1/7".to_owned()),
+    }
+}
+
+/// Parses a percentage, with or without its sign, with up to four decimals.
+fn parse_sample(text: &str) -> Result<Share, String> {
+    let fail = || "expected a percentage above 0 and up to 100, such as 5% or 0.5%".to_owned();
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+    if decimals.is_empty() || decimals.len() > 4 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(fail());
+    }
+    let whole: u32 = whole.parse().map_err(|_| fail())?;
+    let decimals: u32 = format!("{decimals:0<4}").parse().map_err(|_| fail())?;
+    match whole.checked_mul(10_000).and_then(|whole| whole.checked_add(decimals)) {
+        Some(per_million @ 1..=1_000_000) => Ok(Share::Sample { per_million }),
+        _ => Err(fail()),
+    }
+}
+
+/// Parses a time: a number with `s`, `m`, `h` or `d`; without, seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    let seconds = match suffix {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => 0,
+    };
+    let number: u64 = number.parse().unwrap_or(0);
+    match number.checked_mul(seconds) {
+        Some(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
+        _ => Err("expected a time such as 90s, 30m, 2h or 1d".to_owned()),
+    }
+}
+
 /// Parses a number of threads.
 fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -256,6 +340,26 @@ mod tests {
         assert_eq!(parse_key("./b=c"), key(None, "./b=c"));
         assert_eq!(parse_key("/b=c"), key(None, "/b=c"));
         assert!(parse_key("pool=").is_err() && parse_key("=file").is_err() && parse_key("").is_err());
+    }
+
+    #[test]
+    fn parts_of_a_pool_are_asked_for_in_usual_forms() {
+        assert_eq!(parse_slice("2/7"), Ok(Share::Slice { index: 2, count: 7 }));
+        for text in ["0/7", "8/7", "7", "a/b", "1/", "-1/3"] {
+            assert!(parse_slice(text).is_err(), "{text}");
+        }
+        for (text, per_million) in [("5%", 50_000), ("5", 50_000), ("0.25%", 2500), ("100%", 1_000_000)] {
+            assert_eq!(parse_sample(text), Ok(Share::Sample { per_million }), "{text}");
+        }
+        for text in ["0", "0%", "101%", "1e3", "0.00001", "", "%", "-1", "1."] {
+            assert!(parse_sample(text).is_err(), "{text}");
+        }
+        for (text, seconds) in [("90s", 90), ("90", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)] {
+            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "h", "0s", "1w", "1.5h", "99999999999999999999d"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 
     #[test]

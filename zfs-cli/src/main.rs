@@ -11,6 +11,7 @@ mod open;
 mod output;
 mod progress;
 mod report;
+mod state_file;
 
 use args::Cli;
 use clap::Parser;

@@ -7,13 +7,17 @@
 //! A damaged pool yields findings, never errors; what was not checked is always said.
 
 mod engine;
+mod error;
 pub mod facts;
 pub mod finding;
 pub mod options;
 pub mod outcome;
 mod passes;
+pub mod resume;
+pub mod scope;
 
-pub use engine::scrub;
+pub use engine::{scrub, scrub_resumable};
+pub use error::ScrubError;
 pub use finding::{Finding, Kind, Severity};
 pub use options::Options;
 pub use outcome::Outcome;

@@ -1,6 +1,7 @@
 //! What a run is asked to do.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::scope::Scope;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What a scrub is asked to do.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Options {
     pub findings_max: usize,
     /// List the files that one more failure would hurt, at most `findings_max` of them.
     pub at_risk: bool,
+    /// Which part of the pool to check.
+    pub scope: Scope,
 }
 
 impl Options {
@@ -30,6 +33,7 @@ impl Default for Options {
             decode: true,
             findings_max: 10_000,
             at_risk: false,
+            scope: Scope::default(),
         }
     }
 }
@@ -40,7 +44,19 @@ pub struct Progress {
     done_bytes: AtomicU64,
     known_bytes: AtomicU64,
     bad_blocks: AtomicU64,
-    cancelled: AtomicBool,
+    /// A [`Stop`], or 0.
+    stop: AtomicU8,
+}
+
+/// Why a run ends before everything was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// [`Progress::cancel`] was called.
+    Cancelled,
+    /// It took as long as it may.
+    TimeOver,
+    /// Damage was found, and that was enough.
+    FirstDamage,
 }
 
 /// A snapshot of [`Progress`].
@@ -57,13 +73,34 @@ pub struct ProgressReading {
 impl Progress {
     /// Asks the run to stop; it ends soon with a partial outcome.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.stop(Stop::Cancelled);
     }
 
-    /// Whether [`Progress::cancel`] was called.
+    /// Ends the run; the first reason stays.
+    pub(crate) fn stop(&self, why: Stop) {
+        let number = match why {
+            Stop::Cancelled => 1,
+            Stop::TimeOver => 2,
+            Stop::FirstDamage => 3,
+        };
+        let _ = self.stop.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Why the run is to end, when it is.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stop> {
+        match self.stop.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(Stop::Cancelled),
+            2 => Some(Stop::TimeOver),
+            _ => Some(Stop::FirstDamage),
+        }
+    }
+
+    /// Whether the run is to end.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.stopped().is_some()
     }
 
     /// Reads the counters.

@@ -152,6 +152,27 @@ pub struct Totals {
     pub decoded_blocks: u64,
     /// Bytes read from devices.
     pub bytes_read: u64,
+    /// How they were read.
+    pub reading: Reading,
+}
+
+/// The requests in which blocks were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// How many there were.
+    pub requests: u64,
+    /// Bytes they asked for.
+    pub bytes: u64,
+    /// Bytes among them that no block needed: gaps that were read through.
+    pub skipped_bytes: u64,
+}
+
+impl Reading {
+    /// Mean size of a request.
+    #[must_use]
+    pub fn mean_bytes(&self) -> u64 {
+        self.bytes.checked_div(self.requests).unwrap_or(0)
+    }
 }
 
 /// Why something was not checked.
@@ -308,6 +329,8 @@ pub struct Outcome {
     pub at_risk_is_cut: bool,
     /// Blocks were decoded, not only checksummed.
     pub decoded: bool,
+    /// Only a part of the pool was asked for.
+    pub is_partial: bool,
     /// Numbers and verdict.
     pub summary: Summary,
 }

@@ -1,18 +1,25 @@
 //! `zcheck scrub`: opens the pool, checks it, reports.
 
-use crate::args::ScrubArgs;
+use crate::args::{ScopeArgs, ScrubArgs};
 use crate::error::Failure;
 use crate::progress::Display;
 use crate::report::json::Json;
 use crate::report::text::Text;
 use crate::report::{Detail, Report};
+use crate::state_file::StateFile;
 use crate::{key, open, output};
 use std::sync::Arc;
+use std::time::Duration;
 use zfs_format::block::Work;
 use zfs_format::dataset::{GivenKey, unlock};
 use zfs_scrub::options::Progress;
 use zfs_scrub::outcome::exit;
-use zfs_scrub::{Options, Outcome};
+use zfs_scrub::resume::{Resuming, SavedRun};
+use zfs_scrub::scope::Scope;
+use zfs_scrub::{Options, Outcome, ScrubError};
+
+/// How often `--state` is written.
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Checks one pool and writes the report. Answers with the exit status of the outcome.
 pub(super) fn run(args: &ScrubArgs, color: bool) -> Result<u8, Failure> {
@@ -34,7 +41,21 @@ fn options(args: &ScrubArgs) -> Options {
         memory_bytes: args.memory,
         decode: !args.no_decode,
         at_risk: args.at_risk,
+        scope: scope(&args.scope),
         ..default
+    }
+}
+
+/// Which part of the pool is to be checked.
+fn scope(args: &ScopeArgs) -> Scope {
+    Scope {
+        metadata_only: args.metadata_only,
+        since_txg: args.since_txg,
+        share: args.slice.or(args.sample),
+        datasets: args.dataset.clone(),
+        paths: args.path.clone(),
+        time_max: args.max_time,
+        fail_fast: args.fail_fast,
     }
 }
 
@@ -72,6 +93,23 @@ fn run_scrub(
     let mut assembly = open::pool(&args.input, args.pool.as_deref())?;
     unlock(&mut assembly, keys, &mut Work::default())
         .map_err(|error| Failure::operational(format!("pool {}: a given key is of no use: {error}", assembly.name)))?;
+    let fail = |error: ScrubError| Failure::operational(error.to_string());
+    let Some(path) = &args.state else {
+        let _display = Display::start(args.progress, args.quiet, &assembly.name, progress);
+        return zfs_scrub::scrub(&mut assembly, options, progress).map_err(fail);
+    };
+    let file = StateFile::new(path);
+    let from = file.load()?;
     let _display = Display::start(args.progress, args.quiet, &assembly.name, progress);
-    zfs_scrub::scrub(&mut assembly, options, progress).map_err(|error| Failure::operational(error.to_string()))
+    let save = |run: &SavedRun| file.save(run);
+    let resuming = Resuming { from, interval: SAVE_INTERVAL, save: &save };
+    let outcome =
+        zfs_scrub::scrub_resumable(&mut assembly, options, progress, &resuming).map_err(|error| match error {
+            ScrubError::Resume(error) => Failure::operational(format!("{}: {error}", path.display())),
+            error => fail(error),
+        })?;
+    if progress.stopped().is_none() {
+        file.remove();
+    }
+    Ok(outcome)
 }

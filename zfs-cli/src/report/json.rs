@@ -279,6 +279,9 @@ struct TotalsView {
     parity_verified: u64,
     decoded_blocks: u64,
     bytes_read: u64,
+    read_requests: u64,
+    mean_request_bytes: u64,
+    skipped_bytes: u64,
 }
 
 impl From<Totals> for TotalsView {
@@ -296,6 +299,9 @@ impl From<Totals> for TotalsView {
             parity_verified: totals.parity_verified,
             decoded_blocks: totals.decoded_blocks,
             bytes_read: totals.bytes_read,
+            read_requests: totals.reading.requests,
+            mean_request_bytes: totals.reading.mean_bytes(),
+            skipped_bytes: totals.reading.skipped_bytes,
         }
     }
 }

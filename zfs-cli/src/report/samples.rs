@@ -4,8 +4,8 @@ use std::time::Duration;
 use zfs_format::ondisk::dmu::ObjectType;
 use zfs_scrub::finding::{CopyEvidence, CopyResult, Finding, Kind, Observed, Place, Severity};
 use zfs_scrub::outcome::{
-    FeatureFacts, FileDamage, NotChecked, NotCheckedReason, PoolFacts, Summary, Totals, UberblockFacts, VdevFacts,
-    Verdict, exit,
+    FeatureFacts, FileDamage, NotChecked, NotCheckedReason, PoolFacts, Reading, Summary, Totals, UberblockFacts,
+    VdevFacts, Verdict, exit,
 };
 use zfs_scrub::{Options, Outcome};
 
@@ -92,6 +92,7 @@ pub(super) fn clean() -> Outcome {
             parity_verified: 0,
             decoded_blocks: 40_046,
             bytes_read: 2_587_718_451,
+            reading: Reading { requests: 2_700, bytes: 2_600_000_000, skipped_bytes: 12_281_549 },
             ..Totals::default()
         },
         findings: Vec::new(),
@@ -100,6 +101,7 @@ pub(super) fn clean() -> Outcome {
         not_checked: Vec::new(),
         files: Vec::new(),
         decoded: Options::default().decode,
+        is_partial: false,
         summary: Summary {
             verdict: Verdict::Clean,
             exit_status: 0,

@@ -238,10 +238,13 @@ fn totals(page: &mut Page, outcome: &Outcome) {
         ("parity verified", thousands(totals.parity_verified)),
         ("blocks decoded", thousands(totals.decoded_blocks)),
         ("bytes read", thousands(totals.bytes_read)),
+        ("read requests", thousands(totals.reading.requests)),
+        ("bytes a request", thousands(totals.reading.mean_bytes())),
+        ("bytes skipped over", thousands(totals.reading.skipped_bytes)),
     ];
     let width = rows.iter().map(|(_, number)| number.len()).max().unwrap_or_default();
     for (label, number) in rows {
-        page.line(8, &format!("{label:<18}{number:>width$}"));
+        page.line(8, &format!("{label:<20}{number:>width$}"));
     }
     let uberblock = &pool.uberblock;
     page.blank();
@@ -264,6 +267,7 @@ fn verdict(page: &mut Page, view: &View<'_>) {
         Verdict::Degraded => "all data is readable, redundancy is not complete".to_owned(),
         Verdict::Damaged => damaged(view),
         Verdict::Incomplete if view.has(exit::CANCELLED) => "no damage found so far".to_owned(),
+        Verdict::Incomplete if view.outcome.is_partial => "no damage found in the part that was asked for".to_owned(),
         Verdict::Incomplete => "no damage found, but not everything was checked".to_owned(),
     };
     if view.has(exit::CANCELLED) {

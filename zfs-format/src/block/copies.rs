@@ -129,6 +129,10 @@ impl BlockReader<'_> {
         let Some(medium) = self.tree.leaf(leaf).and_then(|leaf| leaf.medium.as_ref()) else {
             return CopyState::Missing;
         };
+        if let Some(bytes) = self.windows.and_then(|windows| windows.get(leaf, offset, buffer.len())) {
+            buffer.copy_from_slice(bytes);
+            return CopyState::Good;
+        }
         match medium.read_at(buffer, offset) {
             Ok(()) => CopyState::Good,
             Err(MediaError::OutOfRange { .. }) => CopyState::OutOfRange,

@@ -11,10 +11,12 @@ mod protected;
 mod redundancy;
 mod split;
 mod striped;
+mod windows;
 
 pub use keys::{DataKey, KeyRing};
 pub use protected::MacState;
 pub use redundancy::{Redundancy, Strength};
+pub use windows::{Loaded, Windows};
 
 use crate::codec::checksum::{self, Salt};
 use crate::codec::compress::Decompressor;
@@ -139,6 +141,12 @@ impl Work {
         Search { size, all, payload, spare, cells, is_found: false, copies: Vec::new(), strengths: Vec::new() }
     }
 
+    /// Gives the bytes of the block last read away, for an empty buffer whose memory is used again.
+    pub fn swap_plain(&mut self, other: &mut Vec<u8>) {
+        other.clear();
+        std::mem::swap(&mut self.plain, other);
+    }
+
     /// Decodes a payload that was read and verified elsewhere; [`Work::plain`] then holds the block.
     ///
     /// # Errors
@@ -234,6 +242,7 @@ pub struct BlockReader<'a> {
     salt: Option<&'a Salt>,
     keys: Option<&'a KeyRing>,
     objset: Option<u64>,
+    windows: Option<&'a Windows>,
     /// Sets of devices are tried where a stripe lies.
     searches: bool,
 }
@@ -242,7 +251,7 @@ impl<'a> BlockReader<'a> {
     /// A reader over the devices of `tree`, without the pool's salt: what needs that is unsupported.
     #[must_use]
     pub fn new(tree: &'a VdevTree) -> Self {
-        Self { tree, salt: None, keys: None, objset: None, searches: true }
+        Self { tree, salt: None, keys: None, objset: None, windows: None, searches: true }
     }
 
     /// The same reader with the pool's salt, as far as it is known.
@@ -262,6 +271,12 @@ impl<'a> BlockReader<'a> {
     #[must_use]
     pub fn without_search(self) -> Self {
         Self { searches: false, ..self }
+    }
+
+    /// The same reader, that looks for bytes in what was read ahead.
+    #[must_use]
+    pub fn with_windows(self, windows: &'a Windows) -> Self {
+        Self { windows: Some(windows), ..self }
     }
 
     /// The same reader for the blocks of one object set, with its key if that is known.

@@ -104,6 +104,17 @@ impl VdevTree {
         }
     }
 
+    /// The devices that each hold the whole copy at `dva` at its offset, when it lies so and inside its vdev.
+    #[must_use]
+    pub fn copies_at(&self, dva: &Dva) -> Option<&[LeafId]> {
+        let top = self.top(dva.vdev).ok()?;
+        let end = dva.offset_bytes.checked_add(dva.asize_bytes)?;
+        match &top.layout {
+            Layout::Copies(leaves) if top.asize_bytes == 0 || end <= top.asize_bytes => Some(leaves),
+            _ => None,
+        }
+    }
+
     fn top(&self, vdev: u32) -> Result<&TopVdev, Place> {
         let slot = self.tops.get(vdev as usize).ok_or(Place::OutOfRange)?;
         slot.as_ref().ok_or(Place::MissingVdev)

@@ -3,12 +3,14 @@
 use super::counters::Counters;
 use super::files::files;
 use super::patterns;
+use super::walk::LeftOut;
 use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, SinkContents};
-use crate::options::{Options, Progress};
+use crate::options::{Options, Progress, Stop};
 use crate::outcome::{
     FileAtRisk, NotChecked, NotCheckedReason, Outcome, RedundancyFacts, Summary, Totals, Verdict, exit,
 };
+use crate::scope::{Share, bad_at_most};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use zfs_format::pool::Assembly;
@@ -73,11 +75,54 @@ pub(super) fn gather_not_checked(
     if !options.decode {
         add(NotCheckedReason::Option, "whether blocks decode (--no-decode)".into(), None, None);
     }
-    if progress.is_cancelled() {
+    if let Some(stop) = progress.stopped() {
         let reading = progress.read();
         let left = reading.known_bytes - reading.done_bytes;
-        add(Cancelled, "what was left when the run was cancelled".into(), None, Some(left));
+        let when = match stop {
+            Stop::Cancelled => "the run was cancelled",
+            Stop::TimeOver => "its time was over (--max-time)",
+            Stop::FirstDamage => "the first damage was found (--fail-fast)",
+        };
+        add(Cancelled, format!("what was left when {when}"), None, Some(left));
     }
+}
+
+/// What was not asked for.
+pub(super) fn gather_left_out(
+    left_out: &LeftOut,
+    counters: &Counters,
+    options: &Options,
+    progress: &Progress,
+    not_checked: &mut Vec<NotChecked>,
+) {
+    let scope = &options.scope;
+    let mut add = |what: String, counted: Option<(u64, u64)>| {
+        let (blocks, bytes) = counted.unzip();
+        not_checked.push(NotChecked { reason: NotCheckedReason::Option, what, blocks, bytes });
+    };
+    if !scope.datasets.is_empty() || !scope.paths.is_empty() {
+        let names: Vec<&str> = scope.datasets.iter().chain(&scope.paths).map(String::as_str).collect();
+        add(format!("all but {} (--dataset, --path), and what the pool needs to lead there", names.join(", ")), None);
+    }
+    if let Some(txg) = scope.since_txg {
+        add(format!("what was written in txg {txg} or before (--since-txg)"), None);
+    }
+    if scope.metadata_only {
+        add("data of files and volumes (--metadata-only)".into(), Some(left_out.data));
+    }
+    let Some(share) = scope.share else { return };
+    let mut what = format!("leaf blocks outside of the {share}");
+    let (left, looked_at) = (left_out.share.0, counters.leaf_blocks.load(Relaxed));
+    if matches!(share, Share::Sample { .. }) && progress.stopped().is_none() {
+        let bad = counters.bad_leaf_blocks.load(Relaxed);
+        let total = left + looked_at;
+        let most = bad_at_most(total, looked_at, bad);
+        let found = if bad == 0 { "none bad".to_owned() } else { format!("{bad} bad") };
+        what.push_str(&format!(
+            "; with {found} among {looked_at} looked at, at most {most} of all {total} are bad, with 95 % confidence"
+        ));
+    }
+    add(what, Some(left_out.share));
 }
 
 /// A note for each device that is out of date, as the pool knows.
@@ -160,6 +205,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
     let root_lost = contents.findings.iter().any(|finding| finding.kind == Kind::RootLost);
     // What a lost parent hides is part of that loss, and what needs a key was verified by its checksum.
     let is_incomplete = root_lost
+        || options.scope.is_partial()
         || is_missing
         || not_checked.iter().any(|left| {
             !matches!(left.reason, NotCheckedReason::BadParent | NotCheckedReason::NoKey | NotCheckedReason::Option)
@@ -202,6 +248,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         at_risk_is_cut: at_risk.as_ref().is_some_and(|(_, is_cut)| *is_cut),
         at_risk: at_risk.map(|(files, _)| files),
         decoded: options.decode,
+        is_partial: options.scope.is_partial(),
         summary,
     }
 }

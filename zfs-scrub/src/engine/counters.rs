@@ -1,8 +1,9 @@
 //! What all threads count.
 
 use super::Bookmark;
+use crate::outcome::Reading;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use zfs_format::block::{Redundancy, Role};
+use zfs_format::block::{Loaded, Redundancy, Role};
 use zfs_format::vdev::{LeafId, VdevTree};
 
 /// Counters of one device.
@@ -39,7 +40,32 @@ pub(super) struct TopCounters {
     pub(super) unlocks: AtomicU64,
 }
 
-/// Counters of a run.
+impl LeafCounters {
+    /// All numbers, always in the same order.
+    fn all(&self) -> [&AtomicU64; 8] {
+        let Self {
+            read_errors,
+            checksum_errors,
+            bytes_read,
+            stale_copies,
+            missing_copies,
+            missing_bytes,
+            parts,
+            unlocks,
+        } = self;
+        [read_errors, checksum_errors, bytes_read, stale_copies, missing_copies, missing_bytes, parts, unlocks]
+    }
+}
+
+impl TopCounters {
+    /// All numbers, always in the same order.
+    fn all(&self) -> [&AtomicU64; 7] {
+        let Self { read_errors, checksum_errors, blocks, full, one_failure, lost, unlocks } = self;
+        [read_errors, checksum_errors, blocks, full, one_failure, lost, unlocks]
+    }
+}
+
+/// Counters of a run, or of a part of it.
 #[derive(Debug)]
 pub(super) struct Counters {
     pub(super) leaves: Vec<LeafCounters>,
@@ -64,6 +90,13 @@ pub(super) struct Counters {
     pub(super) unprotected_blocks: AtomicU64,
     /// Blocks that need a key to be decoded.
     pub(super) encrypted_blocks: AtomicU64,
+    /// Leaf blocks that were looked at, and those with a bad copy.
+    pub(super) leaf_blocks: AtomicU64,
+    pub(super) bad_leaf_blocks: AtomicU64,
+    /// Long requests, what they asked for, and what of that no block needed.
+    pub(super) requests: AtomicU64,
+    pub(super) requested_bytes: AtomicU64,
+    pub(super) skipped_bytes: AtomicU64,
 }
 
 impl Counters {
@@ -85,6 +118,90 @@ impl Counters {
             unsalted_bytes: AtomicU64::new(0),
             unprotected_blocks: AtomicU64::new(0),
             encrypted_blocks: AtomicU64::new(0),
+            leaf_blocks: AtomicU64::new(0),
+            bad_leaf_blocks: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            requested_bytes: AtomicU64::new(0),
+            skipped_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// All numbers, always in the same order.
+    fn all(&self) -> Vec<&AtomicU64> {
+        let Self {
+            leaves,
+            tops,
+            copies_verified,
+            parity_verified,
+            decoded_blocks,
+            bytes_read,
+            degraded_blocks,
+            lost_blocks,
+            hidden_blocks,
+            hidden_objects,
+            unsupported_copies,
+            unsupported_bytes,
+            unsalted_copies,
+            unsalted_bytes,
+            unprotected_blocks,
+            encrypted_blocks,
+            leaf_blocks,
+            bad_leaf_blocks,
+            requests,
+            requested_bytes,
+            skipped_bytes,
+        } = self;
+        let of_devices = leaves.iter().flat_map(LeafCounters::all).chain(tops.iter().flat_map(TopCounters::all));
+        let of_run = [
+            copies_verified,
+            parity_verified,
+            decoded_blocks,
+            bytes_read,
+            degraded_blocks,
+            lost_blocks,
+            hidden_blocks,
+            hidden_objects,
+            unsupported_copies,
+            unsupported_bytes,
+            unsalted_copies,
+            unsalted_bytes,
+            unprotected_blocks,
+            encrypted_blocks,
+            leaf_blocks,
+            bad_leaf_blocks,
+            requests,
+            requested_bytes,
+            skipped_bytes,
+        ];
+        of_devices.chain(of_run).collect()
+    }
+
+    /// The numbers, to be saved. Some may be below zero, as what is counted in one place is corrected in another.
+    pub(super) fn values(&self) -> Vec<u64> {
+        self.all().into_iter().map(|counter| counter.load(Relaxed)).collect()
+    }
+
+    /// Adds numbers of the same pool.
+    pub(super) fn add(&self, values: &[u64]) {
+        for (counter, &value) in self.all().into_iter().zip(values) {
+            // Wraps around, as it must where a number is below zero.
+            counter.fetch_add(value, Relaxed);
+        }
+    }
+
+    /// Long requests were made.
+    pub(super) fn add_loaded(&self, loaded: &Loaded) {
+        self.requests.fetch_add(loaded.requests, Relaxed);
+        self.requested_bytes.fetch_add(loaded.bytes, Relaxed);
+        self.skipped_bytes.fetch_add(loaded.skipped_bytes, Relaxed);
+    }
+
+    /// The requests that were made.
+    pub(super) fn reading(&self) -> Reading {
+        Reading {
+            requests: self.requests.load(Relaxed),
+            bytes: self.requested_bytes.load(Relaxed),
+            skipped_bytes: self.skipped_bytes.load(Relaxed),
         }
     }
 

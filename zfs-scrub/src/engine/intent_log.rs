@@ -58,7 +58,7 @@ pub(super) fn visit<F: Feed>(walk: &mut Walk<'_, F>, objset: u64, header: &ZilHe
             let is_logs = !write.bp.is_hole() && write.bp.birth_txg() >= header.claim_txg;
             if is_claimed && is_within && is_logs && walk.is_in_reach(&write.bp) && seen.insert(write.bp.dva(0)) {
                 walk.count(&write.bp);
-                walk.queue.push(Queued { bp: write.bp, bookmark: Bookmark::intent_log(objset, seq) });
+                walk.queue.push(&Queued { bp: write.bp, bookmark: Bookmark::intent_log(objset, seq) });
             }
         }
         let next = block.chain.next;

@@ -1,15 +1,18 @@
 //! A close look at one block: every copy, what a bad one holds instead, and the finding that follows.
 
 use super::Bookmark;
+use super::batch::assumed;
 use super::counters::Counters;
+use super::journal::Journal;
 use super::margin::{AtRisk, is_at_risk};
-use super::queue::assumed;
+use super::selection::Selection;
 use crate::finding::{
     BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, Observed, Place, Severity, Sink,
 };
-use crate::options::{Options, Progress};
+use crate::options::{Options, Progress, Stop};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 use zfs_format::block::{BlockReader, CopyRead, CopyState, MacState, ReadError, Redundancy, Role, Verification, Work};
 use zfs_format::codec::checksum::compute_plain;
 use zfs_format::ondisk::blkptr::Blkptr;
@@ -23,7 +26,15 @@ pub(super) struct Shared<'a> {
     pub(super) options: &'a Options,
     pub(super) progress: &'a Progress,
     pub(super) counters: &'a Counters,
+    /// What is counted in leaf blocks, apart from the rest until the end.
+    pub(super) leaf_counters: &'a Counters,
     pub(super) sink: &'a Sink,
+    /// What of the pool's datasets is visited.
+    pub(super) selection: &'a Selection,
+    /// Where to note how far the run is.
+    pub(super) journal: Option<&'a Journal<'a>>,
+    /// When the run is to end.
+    pub(super) deadline: Option<Instant>,
     /// Where to note what one more failure would lose, when that was asked for.
     pub(super) at_risk: Option<&'a AtRisk>,
 }
@@ -120,6 +131,18 @@ impl Shared<'_> {
         }
     }
 
+    /// Whether work that was begun is to be left. What is to go on later is finished: only whole tasks are remembered.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.journal.is_none() && self.progress.is_cancelled()
+    }
+
+    /// Ends the run, when the first damage is enough.
+    pub(super) fn stop_at_damage(&self) {
+        if self.options.scope.fail_fast {
+            self.progress.stop(Stop::FirstDamage);
+        }
+    }
+
     fn look(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> (Verification, Vec<Observed>) {
         let mut observed = Vec::new();
         let verification = self.reader.of_objset(bookmark.objset).verify(bp, work, &mut |_, bytes, right| {
@@ -178,7 +201,13 @@ impl Shared<'_> {
         }
         let counter = if is_whole { &self.counters.degraded_blocks } else { &self.counters.lost_blocks };
         counter.fetch_add(1, Relaxed);
+        if bookmark.level == 0 && bookmark.object != 0 {
+            self.counters.bad_leaf_blocks.fetch_add(1, Relaxed);
+        }
         self.progress.add_bad_block();
+        if !is_whole {
+            self.stop_at_damage();
+        }
         self.sink.push(Finding {
             severity: if is_whole { Severity::Degraded } else { Severity::Damaged },
             copies: self.evidence(copies, observed, error),
@@ -198,6 +227,7 @@ impl Shared<'_> {
         };
         self.counters.lost_blocks.fetch_add(1, Relaxed);
         self.progress.add_bad_block();
+        self.stop_at_damage();
         self.sink.push(Finding {
             copies: self.evidence(&verification.copies, &[], None),
             pointer: Some(*bp),

@@ -4,11 +4,14 @@
 //! them by device offset; `verify` reads them in long requests and checks every copy; `judge` looks at one block
 //! closely and turns what it sees into a finding; `names` gives findings their paths at the end.
 
+mod batch;
 mod checkpoint;
 mod conclude;
 mod counters;
+mod crew;
 mod files;
 mod intent_log;
+mod journal;
 mod judge;
 mod margin;
 mod names;
@@ -18,13 +21,15 @@ mod queue;
 mod references;
 mod remains;
 mod run;
+mod selection;
 mod sharing;
 mod spared;
 mod state;
 mod verify;
 mod walk;
+mod wave;
 
-pub use run::scrub;
+pub use run::{scrub, scrub_resumable};
 
 use crate::finding::{LEVEL_OBJSET, LEVEL_ZIL};
 use zfs_format::ondisk::blkptr::Blkptr;

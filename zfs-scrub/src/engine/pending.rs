@@ -1,6 +1,6 @@
 //! What is still allocated though no dataset holds it: blocks to be freed, destroyed datasets, destroyed clones.
 
-use super::walk::{Feed, Walk};
+use super::walk::{Feed, Root, Walk};
 use crate::finding::{Finding, Kind, OBJSET_DESTROYED, Place};
 use zfs_format::block::Work;
 use zfs_format::object::ObjectError;
@@ -59,7 +59,7 @@ fn visit_destroyed<F: Feed>(walk: &mut Walk<'_, F>, mos: &mut Mos<'_>, work: &mu
     match mos.bptree(object, work) {
         Ok(trees) => {
             for tree in trees {
-                walk.remains(OBJSET_DESTROYED, &tree.bp, tree.birth_txg, tree.resume);
+                walk.remains(Root { objset: OBJSET_DESTROYED, bp: tree.bp, min: tree.birth_txg }, tree.resume);
             }
         }
         Err(error) => report_nonsense(walk, "datasets waiting to be destroyed", &error),

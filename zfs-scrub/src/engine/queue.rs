@@ -1,247 +1,300 @@
-//! Blocks waiting to be verified, in a compact form, and the order in which a disk likes to be read.
+//! Blocks waiting to be verified, in a compact form.
 //!
-//! The walk collects leaf blocks here. A full batch is sorted by device offset and cut into extents: long sequential
-//! reads that cover several blocks, small gaps included. Memory is bounded by the size of a batch.
+//! The walk collects leaf blocks here. A full queue gives half of them away, those that lie next on each vdev from where
+//! the last pass ended: the head of a disk moves forward, and what stays behind is joined by neighbours before its turn
+//! comes. So a pass holds up to twice as many blocks of its range as one over all offsets would.
 
 use super::Bookmark;
-use zfs_format::block::{Redundancy, Strength};
-use zfs_format::ondisk::blkptr::{Blkptr, Dva};
-use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
-use zfs_format::vdev::{Layout, LeafId, Place, Side, VdevTree};
-
-/// Gaps up to this size are read through: on a disk that is cheaper than a second request.
-const GAP_BYTES_MAX: u64 = 32 << 10;
-/// An extent grows to about this size; a single block may be larger.
-const EXTENT_BYTES_MAX: u64 = 1 << 20;
+use crate::finding::BLOCK_SPILL;
+use zfs_format::ondisk::blkptr::Blkptr;
 
 /// A block to verify, and where it belongs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     pub(super) bp: Blkptr,
     pub(super) bookmark: Bookmark,
 }
 
-/// One address of one queued block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Target {
-    /// Index of the top-level vdev that holds it, which is not the one of the pointer when that was removed.
-    vdev: usize,
-    pub(super) offset_bytes: u64,
-    /// Index in [`Batch::blocks`].
-    pub(super) block: u32,
-    /// Which of the pointer's addresses.
-    pub(super) copy: u8,
-    /// The first address that can be read: decoding happens there.
-    pub(super) is_first: bool,
+/// The pointer words that an ordinary leaf block uses: one address, sizes and kinds, birth, checksum.
+const WORDS: [usize; 8] = [0, 1, 6, 10, 12, 13, 14, 15];
+/// The word that holds the fill count, which is 1 for an ordinary leaf block.
+const FILL_WORD: usize = 11;
+
+/// An ordinary leaf block in half of the space: one address, no rewrite, numbers that are not huge.
+#[derive(Clone, Copy, Debug)]
+struct Compact {
+    word: [u64; 8],
+    objset: u32,
+    object: [u16; 3],
+    block: [u16; 3],
 }
+const _: () = assert!(size_of::<Compact>() == 80);
 
-/// One sequential read from one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) leaf: LeafId,
-    /// The first device of its vdev that can be read.
-    pub(super) is_first_leaf: bool,
-    /// Offset in the vdev.
-    pub(super) start_bytes: u64,
-    pub(super) length_bytes: u64,
-    /// Range in [`Batch::targets`].
-    pub(super) first: usize,
-    pub(super) end: usize,
-}
-
-/// What a worker takes from a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
-    /// Read an extent and verify what lies in it.
-    Extent(Extent),
-    /// Verify a block by itself: on raidz, a gang, an address out of range, no device that could be read.
-    Irregular(u32),
-}
-
-/// A sealed batch.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub(super) blocks: Vec<Queued>,
-    pub(super) targets: Vec<Target>,
-    pub(super) tasks: Vec<Task>,
-}
-
-/// Memory one queued block takes: itself, up to three addresses, its share of the tasks.
-const BLOCK_COST_BYTES: usize = size_of::<Queued>() + 3 * size_of::<Target>() + size_of::<Task>();
-
-/// A batch being filled.
-#[derive(Debug)]
-pub(super) struct Queue {
-    blocks: Vec<Queued>,
-    blocks_max: usize,
-}
-
-impl Queue {
-    /// A queue whose batches take at most about `budget_bytes`.
-    pub(super) fn new(budget_bytes: u64) -> Self {
-        let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
-        Self { blocks: Vec::new(), blocks_max: (budget / BLOCK_COST_BYTES).clamp(64, u32::MAX as usize) }
+impl Compact {
+    /// Packs a block, unless something about it is out of the ordinary.
+    fn pack(queued: &Queued) -> Option<Self> {
+        let words = queued.bp.words();
+        let Bookmark { objset, object, level, block } = queued.bookmark;
+        let is_usual = |(index, &word): (usize, &u64)| WORDS.contains(&index) || word == u64::from(index == FILL_WORD);
+        if level != 0 || block == BLOCK_SPILL || !words.iter().enumerate().all(is_usual) {
+            return None;
+        }
+        Some(Self {
+            word: WORDS.map(|index| words.get(index).copied().unwrap_or(0)),
+            objset: objset.try_into().ok()?,
+            object: pack48(object)?,
+            block: pack48(block)?,
+        })
     }
 
-    pub(super) fn push(&mut self, block: Queued) {
+    fn unpack(&self) -> Queued {
+        let mut words = [0; 16];
+        for (index, word) in WORDS.into_iter().zip(self.word) {
+            if let Some(slot) = words.get_mut(index) {
+                *slot = word;
+            }
+        }
+        if let Some(fill) = words.get_mut(FILL_WORD) {
+            *fill = 1;
+        }
+        let (objset, object, block) = (self.objset.into(), unpack48(self.object), unpack48(self.block));
+        Queued { bp: Blkptr::from_words(words), bookmark: Bookmark { objset, object, level: 0, block } }
+    }
+}
+
+fn pack48(value: u64) -> Option<[u16; 3]> {
+    let [a, b, c, 0] = [value & 0xffff, value >> 16 & 0xffff, value >> 32 & 0xffff, value >> 48] else { return None };
+    Some([u16::try_from(a).ok()?, u16::try_from(b).ok()?, u16::try_from(c).ok()?])
+}
+
+fn unpack48([a, b, c]: [u16; 3]) -> u64 {
+    u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32
+}
+
+/// Blocks in the order in which they were added, by number.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    compact: Vec<Compact>,
+    /// Those that cannot be packed; their numbers begin where those of the others end.
+    whole: Vec<Queued>,
+}
+
+impl Blocks {
+    pub(super) fn len(&self) -> usize {
+        self.compact.len() + self.whole.len()
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<Queued> {
+        match self.compact.get(number) {
+            Some(compact) => Some(compact.unpack()),
+            None => self.whole.get(number - self.compact.len()).copied(),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Queued> + '_ {
+        self.compact.iter().map(Compact::unpack).chain(self.whole.iter().copied())
+    }
+
+    fn push(&mut self, block: &Queued) {
+        match Compact::pack(block) {
+            Some(compact) => self.compact.push(compact),
+            None => self.whole.push(*block),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.compact.len() * size_of::<Compact>() + self.whole.len() * size_of::<Queued>()
+    }
+}
+
+/// The collection.
+#[derive(Debug)]
+pub(super) struct Queue {
+    blocks: Blocks,
+    bytes_max: usize,
+    /// For each vdev, where the last pass ended.
+    heads: Vec<u64>,
+}
+
+/// Where a block lies, seen from the head of its vdev, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    vdev: u32,
+    ahead_bytes: u64,
+    number: u32,
+}
+
+/// Vdevs that have a head; the blocks of others, of which no real pool has so many, are sorted from offset 0.
+const HEADS_MAX: usize = 4096;
+/// The smallest queue: this many blocks.
+const BLOCKS_MIN: usize = 64;
+
+impl Queue {
+    /// A queue that, with the batches made of it, takes about `budget_bytes`: while it fills up to a third of that, one
+    /// batch made of half of it waits, and one is being verified, each with an index of the same size.
+    pub(super) fn new(budget_bytes: u64) -> Self {
+        let bytes_max = usize::try_from(budget_bytes / 3).unwrap_or(usize::MAX);
+        let bytes_max = bytes_max.clamp(BLOCKS_MIN * size_of::<Compact>(), u32::MAX as usize * size_of::<Compact>());
+        Self { blocks: Blocks::default(), bytes_max, heads: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, block: &Queued) {
         self.blocks.push(block);
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.blocks.len() >= self.blocks_max
+        self.blocks.held_bytes() >= self.bytes_max
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        self.blocks.len() == 0
     }
 
-    /// Hands over what was collected, in the order of the walk.
-    pub(super) fn take(&mut self) -> Vec<Queued> {
+    /// Hands over all that was collected, in the order of the walk.
+    pub(super) fn take(&mut self) -> Blocks {
         std::mem::take(&mut self.blocks)
     }
 
-    /// Hands over what was collected, sorted and cut into tasks. `ledger` hears of each block that is in an extent, and
-    /// of each copy of it that lies on a device which was not given.
-    pub(super) fn seal(&mut self, tree: &VdevTree, ledger: &mut dyn Ledger) -> Batch {
-        let blocks = std::mem::take(&mut self.blocks);
-        let mut targets = Vec::with_capacity(blocks.len());
-        let mut tasks = Vec::new();
-        let mut addresses = Vec::with_capacity(3);
-        for (index, block) in blocks.iter().enumerate() {
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            addresses.clear();
-            let is_regular = find_addresses(tree, &block.bp, &mut addresses);
-            // What lies on no device that was given has no extent.
-            let is_readable = |address: &&Address| first_readable(tree, address.vdev).is_some();
-            let readable = addresses.iter().filter(is_readable);
-            if !is_regular || readable.clone().next().is_none() {
-                tasks.push(Task::Irregular(index));
-                continue;
+    /// Hands over the blocks of the next pass, in the order of their offsets: half of what lies on each vdev.
+    pub(super) fn take_pass(&mut self) -> Blocks {
+        self.take_ahead(|on_vdev| on_vdev.div_ceil(2))
+    }
+
+    /// Hands over all that is left, in the order of offsets.
+    pub(super) fn take_rest(&mut self) -> Blocks {
+        self.take_ahead(|on_vdev| on_vdev)
+    }
+
+    fn take_ahead(&mut self, share: impl Fn(usize) -> usize) -> Blocks {
+        let positions = self.positions();
+        let mut is_taken = vec![false; self.blocks.len()];
+        let mut taken = Blocks::default();
+        for on_vdev in positions.chunk_by(|a, b| a.vdev == b.vdev) {
+            let chosen = on_vdev.get(..share(on_vdev.len())).unwrap_or(on_vdev);
+            for position in chosen {
+                let number = position.number as usize;
+                if let (Some(block), Some(flag)) = (self.blocks.get(number), is_taken.get_mut(number)) {
+                    taken.push(&block);
+                    *flag = true;
+                }
             }
-            tell(tree, block, &addresses, ledger);
-            targets.extend(readable.enumerate().map(|(order, &Address { vdev, offset_bytes, copy })| Target {
-                vdev,
-                offset_bytes,
-                block: index,
-                copy,
-                is_first: order == 0,
-            }));
-        }
-        // The head of a disk should move forward for these too.
-        tasks.sort_by_cached_key(|task| match task {
-            Task::Irregular(index) => blocks.get(*index as usize).and_then(|block| block.bp.dva(0)),
-            Task::Extent(_) => None,
-        });
-        targets.sort_unstable();
-        cut(tree, &blocks, &targets, &mut tasks);
-        Batch { blocks, targets, tasks }
-    }
-}
-
-/// Who hears of what lies in extents before it is read.
-pub(super) trait Ledger {
-    /// A block, and its redundancy when every device that was given is good.
-    fn block(&mut self, block: &Queued, assumed: &Redundancy);
-    /// A copy on a device that was not given, with its size.
-    fn missing(&mut self, leaf: LeafId, bytes: u64);
-}
-
-/// One address of a block whose bytes lie together.
-#[derive(Clone, Copy, Debug)]
-struct Address {
-    vdev: usize,
-    offset_bytes: u64,
-    copy: u8,
-}
-
-/// Finds the addresses of a block; false when one of them is such that the block has to be verified by itself.
-fn find_addresses(tree: &VdevTree, bp: &Blkptr, found: &mut Vec<Address>) -> bool {
-    for (copy, dva) in bp.dvas() {
-        let Some((vdev, offset_bytes)) = regular(tree, bp, &dva).filter(|_| !dva.is_gang) else { return false };
-        found.push(Address { vdev, offset_bytes, copy: u8::try_from(copy).unwrap_or(u8::MAX) });
-    }
-    true
-}
-
-/// The vdev, and the offset in it, of an address whose bytes lie together on each of its devices.
-fn regular(tree: &VdevTree, bp: &Blkptr, dva: &Dva) -> Option<(usize, u64)> {
-    let sides = tree.sides(dva, bp.psize_bytes(), bp.physical_birth_txg());
-    let mut at = None;
-    for side in &sides {
-        let Side::Whole { place: Place::Leaf { leaf, device_offset_bytes }, .. } = side else { return None };
-        let vdev = tree.leaf(*leaf)?.top;
-        at.get_or_insert((vdev, device_offset_bytes.checked_sub(VDEV_LABEL_START_BYTES)?));
-    }
-    at.filter(|&(vdev, _)| leaves(tree, vdev).len() == sides.len())
-}
-
-/// Tells of a block in extents, and of its copies that lie on devices which were not given.
-fn tell(tree: &VdevTree, block: &Queued, addresses: &[Address], ledger: &mut dyn Ledger) {
-    for address in addresses {
-        for &leaf in leaves(tree, address.vdev).iter().filter(|&&leaf| !tree.is_given(leaf)) {
-            ledger.missing(leaf, block.bp.psize_bytes());
-        }
-    }
-    ledger.block(block, &redundancy(tree, addresses));
-}
-
-/// What redundancy a block has when every device that was given is good.
-fn redundancy(tree: &VdevTree, addresses: &[Address]) -> Redundancy {
-    let mut strengths = [Strength::default(); 3];
-    for (address, strength) in addresses.iter().zip(&mut strengths) {
-        let given = leaves(tree, address.vdev).iter().filter(|&&leaf| tree.is_given(leaf)).count();
-        *strength = Strength::of_copies(tree, address.vdev, given);
-    }
-    Redundancy::new(strengths.get(..addresses.len()).unwrap_or_default())
-}
-
-/// The redundancy that was told of a block in extents.
-pub(super) fn assumed(tree: &VdevTree, bp: &Blkptr) -> Redundancy {
-    let mut addresses = Vec::with_capacity(3);
-    find_addresses(tree, bp, &mut addresses);
-    redundancy(tree, &addresses)
-}
-
-/// The devices of a top-level vdev.
-fn leaves(tree: &VdevTree, vdev: usize) -> &[LeafId] {
-    match tree.tops.get(vdev).and_then(Option::as_ref).map(|top| &top.layout) {
-        Some(Layout::Copies(leaves)) => leaves,
-        _ => &[],
-    }
-}
-
-fn first_readable(tree: &VdevTree, vdev: usize) -> Option<LeafId> {
-    leaves(tree, vdev).iter().copied().find(|&leaf| tree.is_given(leaf))
-}
-
-/// Joins neighbours into extents, one for each device that holds them.
-fn cut(tree: &VdevTree, blocks: &[Queued], targets: &[Target], tasks: &mut Vec<Task>) {
-    let size = |target: &Target| blocks.get(target.block as usize).map_or(0, |block| block.bp.psize_bytes());
-    let mut first = 0;
-    while let Some(head) = targets.get(first) {
-        let start = head.offset_bytes;
-        let mut reach = start.saturating_add(size(head));
-        let mut end = first + 1;
-        while let Some(next) = targets.get(end) {
-            let next_reach = reach.max(next.offset_bytes.saturating_add(size(next)));
-            let is_near = next.vdev == head.vdev && next.offset_bytes <= reach.saturating_add(GAP_BYTES_MAX);
-            if !is_near || next_reach - start > EXTENT_BYTES_MAX {
-                break;
+            if let Some(last) = chosen.last()
+                && let Some(head) = self.heads.get_mut(last.vdev as usize)
+            {
+                *head = head.wrapping_add(last.ahead_bytes).wrapping_add(1);
             }
-            reach = next_reach;
-            end += 1;
         }
-        let first_leaf = first_readable(tree, head.vdev);
-        for &leaf in leaves(tree, head.vdev).iter().filter(|&&leaf| tree.is_given(leaf)) {
-            tasks.push(Task::Extent(Extent {
-                leaf,
-                is_first_leaf: Some(leaf) == first_leaf,
-                start_bytes: start,
-                length_bytes: reach - start,
-                first,
-                end,
-            }));
+        let (of_compact, of_whole) = is_taken.split_at(self.blocks.compact.len());
+        retain(&mut self.blocks.compact, of_compact);
+        retain(&mut self.blocks.whole, of_whole);
+        taken
+    }
+
+    /// Where all blocks lie, by vdev, then as seen from its head.
+    fn positions(&mut self) -> Vec<Position> {
+        let mut positions = Vec::with_capacity(self.blocks.len());
+        for (number, block) in self.blocks.iter().enumerate() {
+            let dva = block.bp.dva(0).unwrap_or_default();
+            let vdev = dva.vdev as usize;
+            if vdev >= self.heads.len() && vdev < HEADS_MAX {
+                self.heads.resize(vdev + 1, 0);
+            }
+            let head = self.heads.get(vdev).copied().unwrap_or(0);
+            positions.push(Position {
+                vdev: dva.vdev,
+                ahead_bytes: dva.offset_bytes.wrapping_sub(head),
+                number: u32::try_from(number).unwrap_or(u32::MAX),
+            });
         }
-        first = end;
+        positions.sort_unstable();
+        positions
+    }
+}
+
+/// Keeps what is not marked.
+fn retain<T>(items: &mut Vec<T>, is_taken: &[bool]) {
+    let mut marks = is_taken.iter();
+    items.retain(|_| !marks.next().copied().unwrap_or(false));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queued(vdev: u64, sector: u64) -> Queued {
+        let mut words = [0; 16];
+        words[0] = vdev << 32 | 1;
+        words[1] = sector;
+        words[6] = 1 << 63 | 19 << 48 | 7 << 40 | 2 << 32;
+        words[10] = 5;
+        words[11] = 1;
+        words[15] = sector;
+        let bookmark = Bookmark { objset: 54, object: sector, level: 0, block: 7 };
+        Queued { bp: Blkptr::from_words(words), bookmark }
+    }
+
+    fn sectors(blocks: &Blocks) -> Vec<(u32, u64)> {
+        let sector = |block: Queued| block.bp.dva(0).map(|dva| (dva.vdev, dva.offset_bytes / 512)).unwrap();
+        blocks.iter().map(sector).collect()
+    }
+
+    #[test]
+    fn packing_loses_nothing_and_refuses_what_does_not_fit() {
+        let usual = queued(3, 1 << 40);
+        assert_eq!(Compact::pack(&usual).unwrap().unpack(), usual);
+        let with = |index: usize, word: u64| {
+            let mut words = *usual.bp.words();
+            words[index] = word;
+            Queued { bp: Blkptr::from_words(words), ..usual }
+        };
+        for index in [2, 3, 4, 5, 7, 8, 9, 11] {
+            assert!(Compact::pack(&with(index, 2)).is_none(), "word {index}");
+        }
+        let at = |bookmark| Compact::pack(&Queued { bookmark, ..usual });
+        let usual_place = usual.bookmark;
+        assert!(at(Bookmark { level: 1, ..usual_place }).is_none());
+        assert!(at(Bookmark { block: BLOCK_SPILL, ..usual_place }).is_none());
+        assert!(at(Bookmark { block: 1 << 48, ..usual_place }).is_none());
+        assert!(at(Bookmark { object: u64::MAX, ..usual_place }).is_none());
+        assert!(at(Bookmark { objset: 1 << 32, ..usual_place }).is_none());
+        assert!(at(Bookmark { objset: u32::MAX.into(), object: (1 << 48) - 1, ..usual_place }).is_some());
+    }
+
+    #[test]
+    fn passes_go_forward_on_each_vdev_and_around() {
+        let mut queue = Queue::new(0);
+        for (vdev, sector) in [(0, 50), (1, 5), (0, 10), (0, 40), (1, 3), (0, 20)] {
+            queue.push(&queued(vdev, sector));
+        }
+        assert_eq!(sectors(&queue.take_pass()), [(0, 10), (0, 20), (1, 3)]);
+        // What lies behind the head waits; what lies ahead of it is next.
+        for (vdev, sector) in [(0, 5), (0, 30), (1, 1)] {
+            queue.push(&queued(vdev, sector));
+        }
+        assert_eq!(sectors(&queue.take_pass()), [(0, 30), (0, 40), (1, 5)]);
+        assert_eq!(sectors(&queue.take_rest()), [(0, 50), (0, 5), (1, 1)]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn every_block_comes_out_once() {
+        let mut queue = Queue::new(0);
+        let mut seen = Vec::new();
+        for number in 0..1000_u64 {
+            let mut block = queued(number % 3, number * 7919 % 1000);
+            if number % 10 == 0 {
+                // Not packed.
+                block.bookmark.level = 1;
+            }
+            queue.push(&block);
+            if queue.is_full() {
+                seen.extend(sectors(&queue.take_pass()));
+            }
+        }
+        seen.extend(sectors(&queue.take_rest()));
+        seen.sort_unstable();
+        let mut expected: Vec<(u32, u64)> = (0..1000).map(|n| ((n % 3) as u32, n * 7919 % 1000)).collect();
+        expected.sort_unstable();
+        assert_eq!(seen, expected);
     }
 }

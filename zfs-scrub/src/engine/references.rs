@@ -45,8 +45,8 @@ struct Found {
 }
 
 impl Feed for Search<'_> {
-    fn flush(&mut self, queue: &mut Queue) {
-        for queued in queue.take() {
+    fn flush(&mut self, queue: &mut Queue, _is_last: bool) {
+        for queued in queue.take().iter() {
             let Some(found) = self.wanted.get_mut(&identity(&queued.bp)) else { continue };
             if found.findings.len() < REFERENCES_MAX && self.left > 0 {
                 self.left -= 1;
@@ -87,7 +87,7 @@ pub(super) fn find<'a>(
     let queue = Queue::new(shared.options.memory_bytes / 16);
     let mut walk = Walk::new(own, queue, search, Sharing::default(), spared);
     datasets(&mut walk);
-    walk.feed.flush(&mut walk.queue);
+    walk.feed.flush(&mut walk.queue, true);
     tell(findings, &walk.feed.wanted)
 }
 

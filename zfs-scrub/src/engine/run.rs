@@ -1,15 +1,20 @@
 //! One scrub from beginning to end.
 
 use super::checkpoint;
-use super::conclude::{Conclusion, conclude, gather_not_checked};
+use super::conclude::{Conclusion, conclude, gather_left_out, gather_not_checked};
 use super::counters::Counters;
+use super::journal::Journal;
 use super::judge::Shared;
 use super::margin::{self, AtRisk};
+use super::selection::Selection;
 use super::state::State;
+use crate::error::ScrubError;
+use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
-use crate::options::{Options, Progress};
+use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
 use crate::passes::{exchange, labels, missing_logs};
+use crate::resume::{Identity, Resuming};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use zfs_format::block::{BlockReader, Work};
@@ -21,9 +26,34 @@ use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError, UnknownMapping, l
 /// Walks the whole pool once, verifies every copy of every block, and answers with what it found.
 ///
 /// # Errors
-/// [`AssemblyError::UnsupportedFeatures`] when the pool uses a feature without which it cannot be read. Damage is
-/// never an error.
-pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) -> Result<Outcome, AssemblyError> {
+/// [`ScrubError`] when the pool uses a feature without which it cannot be read, or when what was asked for is not
+/// there. Damage is never an error.
+pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) -> Result<Outcome, ScrubError> {
+    run(assembly, options, progress, None)
+}
+
+/// The same, saving from time to time how far it is, or going on where an earlier run stopped.
+///
+/// What was asked for, the memory included, must be the same as then. Files at risk are not remembered, so
+/// [`Options::at_risk`] lists only those that this run sees.
+///
+/// # Errors
+/// As [`scrub`]; [`ScrubError::Resume`] when the saved state does not fit.
+pub fn scrub_resumable(
+    assembly: &mut Assembly,
+    options: &Options,
+    progress: &Progress,
+    resuming: &Resuming<'_>,
+) -> Result<Outcome, ScrubError> {
+    run(assembly, options, progress, Some(resuming))
+}
+
+fn run(
+    assembly: &mut Assembly,
+    options: &Options,
+    progress: &Progress,
+    resuming: Option<&Resuming<'_>>,
+) -> Result<Outcome, ScrubError> {
     let started = Instant::now();
     let sink = Sink::new(options.findings_max);
     let prepared = prepare(assembly, &sink)?;
@@ -32,19 +62,37 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     let counters = Counters::new(&assembly.tree);
     let reader = assembly.blocks();
     let at_risk = options.at_risk.then(|| AtRisk::new(options.findings_max));
-    let shared = Shared { reader, options, progress, counters: &counters, sink: &sink, at_risk: at_risk.as_ref() };
     let newest = State { root: assembly.chosen.uberblock.rootbp, txg: assembly.chosen.uberblock.txg };
+    let selection = Selection::find(&options.scope, reader, &newest.root, &assembly.name)?;
+    let journal = resuming.map(|resuming| Journal::new(resuming, identity(assembly, options))).transpose()?;
+    let leaf_counters = Counters::new(&assembly.tree);
+    if let Some(journal) = &journal {
+        leaf_counters.add(journal.counted());
+    }
+    let shared = Shared {
+        reader,
+        options,
+        journal: journal.as_ref(),
+        progress,
+        counters: &counters,
+        leaf_counters: &leaf_counters,
+        sink: &sink,
+        selection: &selection,
+        deadline: options.scope.time_max.and_then(|time| started.checked_add(time)),
+        at_risk: at_risk.as_ref(),
+    };
     let mut walked = newest.walk(shared, None);
     let mut contents = sink.close();
     newest.name(&mut contents.findings, shared, &walked.sharing, None, &assembly.name);
     // The memory of the newest state's tables is given back before those of the checkpoint are read.
     drop(walked.sharing);
-    if let Some((uberblock, spared)) = walked.checkpoint.take() {
+    if let Some((uberblock, spared)) = walked.checkpoint.take().filter(|_| !progress.is_cancelled()) {
         checkpoint::scrub(&uberblock, &spared, shared, &assembly.name, &mut contents);
     }
     if let Some(error) = &prepared.mos_error {
         report_root(&mut contents, error, assembly);
     }
+    counters.add(&leaf_counters.values());
     let mut not_checked = walked.not_checked;
     if !progress.is_cancelled() {
         contents.findings.extend(exchange::check(assembly, &contents.findings));
@@ -56,11 +104,13 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
     });
     contents.findings.extend(missing_logs::check(assembly));
     gather_not_checked(&counters, assembly, options, progress, &mut not_checked);
+    gather_left_out(&walked.left_out, &counters, options, progress, &mut not_checked);
     let totals = Totals {
         copies_verified: counters.copies_verified.load(Relaxed),
         parity_verified: counters.parity_verified.load(Relaxed),
         decoded_blocks: counters.decoded_blocks.load(Relaxed),
         bytes_read: counters.bytes_read.load(Relaxed),
+        reading: counters.reading(),
         ..walked.totals
     };
     Ok(conclude(Conclusion {
@@ -72,9 +122,17 @@ pub fn scrub(assembly: &mut Assembly, options: &Options, progress: &Progress) ->
         totals,
         features: prepared.features,
         at_risk,
-        cancelled: progress.is_cancelled(),
+        cancelled: progress.stopped() == Some(Stop::Cancelled),
         duration: started.elapsed(),
     }))
+}
+
+/// What makes another run the same as this one.
+fn identity(assembly: &Assembly, options: &Options) -> Identity {
+    let leaves = assembly.tree.leaves.iter().filter(|leaf| leaf.medium.is_some());
+    let mut members: Vec<u64> = leaves.map(|leaf| leaf.guid.0).collect();
+    members.sort_unstable();
+    Identity::new(&facts::pool(assembly, &[]), members, options)
 }
 
 /// What is known before the walk.

@@ -1,19 +1,21 @@
 //! The walk of one state of the pool, the newest or that of its checkpoint: everything reachable from one uberblock.
 
+use super::batch::{Batch, Ledger};
+use super::crew::Crew;
 use super::intent_log;
 use super::judge::Shared;
 use super::names::name_findings;
 use super::pending;
-use super::queue::{Ledger, Queue, Queued};
+use super::queue::{Queue, Queued};
 use super::references;
 use super::sharing::Sharing;
 use super::spared::SparedSpace;
-use super::verify::{SharedBatch, Turns, worker};
-use super::walk::{Feed, FoundDataset, Walk};
-use crate::finding::{Finding, OBJSET_DESTROYED};
+use super::verify::Buffers;
+use super::walk::{Feed, FoundDataset, LeftOut, Root, Walk};
+use super::wave::{self, Wave};
+use crate::finding::{Finding, OBJSET_DESTROYED, Sink};
 use crate::outcome::{NotChecked, NotCheckedReason, Totals};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use zfs_format::Txg;
 use zfs_format::block::{BlockReader, Redundancy, Work};
 use zfs_format::dataset::DatasetMap;
@@ -35,25 +37,38 @@ pub(super) struct State {
 pub(super) struct Walked {
     pub(super) totals: Totals,
     pub(super) not_checked: Vec<NotChecked>,
+    pub(super) left_out: LeftOut,
     pub(super) sharing: Sharing,
     /// The pool's checkpoint, and the space that only it holds.
     pub(super) checkpoint: Option<(Uberblock, SparedSpace)>,
 }
 
-/// Hands full batches to all workers.
-struct ToWorkers<'a> {
-    shared: Shared<'a>,
-    workers: Vec<SyncSender<Arc<SharedBatch>>>,
+/// Hands all work to the crew.
+struct ToCrew<'c, 'a>(&'c Crew<'a>);
+
+impl Feed for ToCrew<'_, '_> {
+    fn flush(&mut self, queue: &mut Queue, is_last: bool) {
+        let Self(crew) = self;
+        crew.wait_for_room();
+        // What a walk that was interrupted collects is no batch that another run would make.
+        if crew.walk.progress.is_cancelled() {
+            return;
+        }
+        let blocks = if is_last { queue.take_rest() } else { queue.take_pass() };
+        crew.submit(Batch::seal(blocks, crew.walk.reader.tree(), &mut ToCounters(crew.walk)));
+    }
+
+    fn verify(&mut self, _: Shared<'_>, wave: &Arc<Wave>, buffers: &mut Buffers) {
+        self.0.verify(wave, buffers);
+    }
 }
 
-impl Feed for ToWorkers<'_> {
-    fn flush(&mut self, queue: &mut Queue) {
-        let batch = queue.seal(self.shared.reader.tree(), &mut ToCounters(self.shared));
-        let batch = Arc::new(SharedBatch::new(batch));
-        for worker in &self.workers {
-            // A worker ends only when this side hangs up, so this cannot fail.
-            let _ = worker.send(Arc::clone(&batch));
-        }
+/// Closes the crew when the walk ends, whichever way.
+struct Closing<'c, 'a>(&'c Crew<'a>);
+
+impl Drop for Closing<'_, '_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -82,34 +97,49 @@ impl State {
         let sharing = mos.as_mut().map(|mos| Sharing::load(mos, memory_bytes / 4, sectors, &mut work));
         let mut sharing = sharing.unwrap_or_default();
         let problems = std::mem::take(&mut sharing.problems);
-        let turns = &Turns::new(memory_bytes);
-        std::thread::scope(|scope| {
-            let workers = (0..shared.options.threads.max(1))
-                .map(|_| {
-                    let (sender, receiver) = sync_channel(0);
-                    scope.spawn(move || worker(shared, turns, &receiver));
-                    sender
-                })
-                .collect();
-            // Three batches may live at once: one being filled, one waiting for a slow worker, one being verified. They
-            // and the tables of shared blocks get half of the budget, the other half is for the workers' buffers.
-            let queue = Queue::new((memory_bytes / 2).saturating_sub(sharing.held_bytes()) / 3);
-            let mut walk = Walk::new(shared, queue, ToWorkers { shared, workers }, sharing, spared);
+        // What is found in leaf blocks is kept apart until the end: it is what a later run does not look for again.
+        let sink = Sink::new(shared.options.findings_max);
+        if let Some(journal) = shared.journal {
+            journal.restore(&sink);
+        }
+        let leaf = Shared { sink: &sink, counters: shared.leaf_counters, ..shared };
+        let crew = &Crew::new(shared, leaf);
+        let walked = std::thread::scope(|scope| {
+            for _ in 0..crew.threads() {
+                scope.spawn(|| crew.run());
+            }
+            scope.spawn(|| crew.watch());
+            let _closing = Closing(crew);
+            // The queue, its batches and the tables of shared blocks get half of the budget, the other half is for
+            // buffers.
+            let queue = Queue::new((memory_bytes / 2).saturating_sub(sharing.held_bytes()));
+            let mut walk = Walk::new(shared, queue, ToCrew(crew), sharing, spared);
             for problem in &problems {
                 pending::report_nonsense(&walk, "tables of shared blocks", problem);
             }
             let mut walked = Walked::default();
-            if let Some(mos) = &mut mos {
+            // What no dataset holds belongs to the whole.
+            if let Some(mos) = mos.as_mut().filter(|_| !shared.selection.is_partial()) {
                 walked.checkpoint = self.pending(&mut walk, mos, sectors, &mut work);
             }
             self.visit(&mut walk);
+            walked.not_checked.extend(shared.selection.visit(&mut walk));
             if !walk.queue.is_empty() {
-                walk.feed.flush(&mut walk.queue);
+                walk.feed.flush(&mut walk.queue, true);
             }
             walk.sharing.count_rest(&mut walk.totals);
             walked.not_checked.extend(not_counted(&walk.sharing));
+            walked.left_out = walk.left_out;
             Walked { totals: walk.totals, sharing: walk.sharing, ..walked }
-        })
+        });
+        // Also when all is done: who is interrupted while names are looked for has nothing left to verify.
+        crew.save();
+        let contents = sink.close();
+        if let Some(journal) = shared.journal {
+            journal.end_state(&contents);
+        }
+        shared.sink.absorb(contents);
+        walked
     }
 
     /// What no dataset holds. Answers with the checkpoint of the newest state.
@@ -142,17 +172,26 @@ impl State {
 
     /// The MOS and all datasets.
     fn visit<F: Feed>(&self, walk: &mut Walk<'_, F>) {
-        walk.tree(0, &self.root, Txg(0));
+        walk.trees([Root { objset: 0, bp: self.root, min: Txg(0) }]);
         let mut datasets = std::mem::take(&mut walk.datasets);
         datasets.sort_by_key(|dataset| dataset.object);
-        for FoundDataset { object, bp, prev_snap_txg, is_snapshot } in datasets {
-            if walk.shared.progress.is_cancelled() {
-                break;
-            }
-            // A head that did not change since its last snapshot shares the snapshot's root, yet its log is its own.
-            let header = walk.tree(object, &bp, prev_snap_txg).or_else(|| walk.header(&bp));
-            if let Some(header) = header.filter(|header| !is_snapshot && walk.is_log_of(header)) {
-                intent_log::visit(walk, object, &header.zil_header, self.txg);
+        // Several at a time, so that reading their roots takes one sweep.
+        for together in walk.shared.selection.choose(&datasets).chunks(wave::BLOCKS_MAX) {
+            let root = |&(FoundDataset { object, bp, .. }, min): &(FoundDataset, Txg)| Root { objset: object, bp, min };
+            walk.trees(together.iter().map(root));
+            for chosen in together {
+                let (dataset, _) = chosen;
+                if walk.shared.progress.is_cancelled() {
+                    return;
+                }
+                if dataset.is_snapshot {
+                    continue;
+                }
+                // A head that did not change since its last snapshot shares the snapshot's root, yet its log is its own.
+                let header = walk.log_of(&root(chosen));
+                if let Some(header) = header.filter(|header| walk.is_log_of(header)) {
+                    intent_log::visit(walk, dataset.object, &header, self.txg);
+                }
             }
         }
     }

@@ -1,33 +1,22 @@
 //! Workers: read extents, check every copy in them, decode one.
 
+use super::batch::{Batch, Extent, GAP_BYTES_MAX, GROUP_BYTES_MAX, Target, Task};
+use super::crew::Permits;
 use super::judge::{Shared, Suspect};
-use super::queue::{Batch, Extent, Queued, Target, Task};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use zfs_format::block::{BlockReader, MacState, Work};
+use super::queue::Queued;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Condvar, Mutex, PoisonError};
+use zfs_format::block::{BlockReader, Loaded, MacState, Windows, Work};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::CompressKind;
 use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
 
-/// A batch that several workers share; each takes the next task until none is left.
-#[derive(Debug)]
-pub(super) struct SharedBatch {
-    batch: Batch,
-    next: AtomicUsize,
-}
-
-impl SharedBatch {
-    pub(super) fn new(batch: Batch) -> Self {
-        Self { batch, next: AtomicUsize::new(0) }
-    }
-}
-
 /// Buffers of one worker, reused from task to task.
 #[derive(Debug, Default)]
-struct Buffers {
+pub(super) struct Buffers {
     extent: Vec<u8>,
-    work: Work,
+    pub(super) windows: Windows,
+    pub(super) work: Work,
 }
 
 /// Tasks above this size take turns, and their buffers are given back: with blocks of 16 MiB on many threads the
@@ -60,46 +49,50 @@ impl Turns {
     }
 }
 
-/// The most bytes one buffer of a task holds.
-fn size_of_task(batch: &Batch, task: &Task) -> u64 {
-    let size = |block: u32| batch.blocks.get(block as usize).map_or(0, |b| b.bp.psize_bytes().max(b.bp.lsize_bytes()));
-    match task {
-        Task::Irregular(block) => size(*block),
-        Task::Extent(extent) => {
-            let targets = batch.targets.get(extent.first..extent.end).unwrap_or_default();
-            targets.iter().map(|target| size(target.block)).fold(extent.length_bytes, u64::max)
-        }
+/// Runs one task, when it is its turn.
+pub(super) fn run(
+    shared: &Shared<'_>,
+    batch: &Batch,
+    task: &Task,
+    buffers: &mut Buffers,
+    permits: &Permits,
+    turns: &Turns,
+) {
+    let verify = |buffers: &mut Buffers| match *task {
+        Task::Extent(extent) => verify_extent(shared, batch, extent, buffers, permits),
+        Task::Group { first, end } => verify_group(shared, batch.singles_of(first, end), buffers, permits),
+    };
+    if batch.size_of(task) <= SMALL_BYTES_MAX {
+        verify(buffers);
+    } else {
+        turns.take(|| verify(&mut Buffers::default()));
     }
 }
 
-/// Verifies batches until the walk hangs up.
-pub(super) fn worker(shared: Shared<'_>, turns: &Turns, batches: &Receiver<Arc<SharedBatch>>) {
-    let mut buffers = Buffers::default();
-    while let Ok(batch) = batches.recv() {
-        loop {
-            let task = batch.batch.tasks.get(batch.next.fetch_add(1, Relaxed));
-            let Some(task) = task.filter(|_| !shared.progress.is_cancelled()) else { break };
-            if size_of_task(&batch.batch, task) <= SMALL_BYTES_MAX {
-                run(&shared, &batch.batch, task, &mut buffers);
-            } else {
-                turns.take(|| run(&shared, &batch.batch, task, &mut Buffers::default()));
-            }
+/// Verifies blocks one by one, after what they need was read in long requests.
+fn verify_group(
+    shared: &Shared<'_>,
+    blocks: impl Iterator<Item = Queued> + Clone,
+    buffers: &mut Buffers,
+    permits: &Permits,
+) {
+    let Buffers { windows, work, .. } = buffers;
+    let bytes_max = usize::try_from(GROUP_BYTES_MAX).unwrap_or(usize::MAX);
+    let pointers = blocks.clone().map(|block| block.bp);
+    let loaded = windows.load(shared.reader.tree(), pointers, GAP_BYTES_MAX, bytes_max);
+    shared.counters.add_loaded(&loaded);
+    // What failed is read again block by block, and who waits for a device must not keep others from checking.
+    let _permit = (loaded.failed == 0).then(|| permits.take());
+    let shared = Shared { reader: shared.reader.with_windows(windows), ..*shared };
+    for Queued { bp, bookmark } in blocks {
+        if shared.is_given_up() {
+            return;
         }
+        shared.check_block(&bp, bookmark, work);
     }
 }
 
-fn run(shared: &Shared<'_>, batch: &Batch, task: &Task, buffers: &mut Buffers) {
-    match *task {
-        Task::Extent(extent) => verify_extent(shared, batch, extent, buffers),
-        Task::Irregular(block) => {
-            if let Some(Queued { bp, bookmark }) = batch.blocks.get(block as usize) {
-                shared.check_block(bp, *bookmark, &mut buffers.work);
-            }
-        }
-    }
-}
-
-fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &mut Buffers) {
+fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &mut Buffers, permits: &Permits) {
     let medium = shared.reader.tree().leaf(extent.leaf).and_then(|leaf| leaf.medium.as_ref());
     let Some(medium) = medium else { return };
     let length = usize::try_from(extent.length_bytes).unwrap_or(0);
@@ -109,11 +102,16 @@ fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &m
     let bytes = buffers.extent.get_mut(..length).unwrap_or_default();
     let start = extent.start_bytes.saturating_add(VDEV_LABEL_START_BYTES);
     let is_read = medium.read_at(bytes, start).is_ok();
+    let mut permit = is_read.then(|| permits.take());
     let (mut copies, mut copies_bytes) = (0, 0);
-    for target in batch.targets.get(extent.first..extent.end).unwrap_or_default() {
+    let mut needed_end = extent.start_bytes;
+    let mut skipped = 0;
+    for target in batch.targets_of(&extent) {
         let Some(Queued { bp, bookmark }) = batch.blocks.get(target.block as usize) else { continue };
+        skipped += target.offset_bytes.saturating_sub(needed_end);
+        needed_end = needed_end.max(target.offset_bytes.saturating_add(target.size_bytes.into()));
         let at = usize::try_from(target.offset_bytes - extent.start_bytes).unwrap_or(usize::MAX);
-        let size = usize::try_from(bp.psize_bytes()).unwrap_or(usize::MAX);
+        let size = target.size_bytes as usize;
         let mut payload = at.checked_add(size).filter(|_| is_read).and_then(|end| buffers.extent.get(at..end));
         // One bad sector must not hide its neighbours: without the extent each block is read by itself.
         let mut alone = Vec::new();
@@ -125,20 +123,27 @@ fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &m
         }
         let decodes_here = extent.is_first_leaf && target.is_first;
         let is_good = payload.is_some_and(|payload| {
-            check(shared, &shared.reader.of_objset(bookmark.objset), bp, payload, decodes_here, &mut buffers.work)
+            check(shared, &shared.reader.of_objset(bookmark.objset), &bp, payload, decodes_here, &mut buffers.work)
         });
         if payload.is_some() {
             copies += 1;
-            copies_bytes += bp.psize_bytes();
+            copies_bytes += u64::from(target.size_bytes);
         }
         if !is_good {
+            // The close look reads; who waits for a device must not keep others from checking.
+            drop(permit.take());
             let suspect = Suspect { copy: target.copy.into(), leaf: extent.leaf, decodes_here };
-            shared.check_suspect(bp, *bookmark, suspect, &mut buffers.work);
+            shared.check_suspect(&bp, bookmark, suspect, &mut buffers.work);
+            permit = is_read.then(|| permits.take());
         }
         if extent.is_first_leaf {
-            shared.progress.add_done(allocated(bp, target));
+            shared.progress.add_done(allocated(&bp, target));
         }
     }
+    drop(permit);
+    let skipped_bytes = if is_read { skipped } else { 0 };
+    let bytes = if is_read { extent.length_bytes } else { copies_bytes };
+    shared.counters.add_loaded(&Loaded { requests: 1, failed: u64::from(!is_read), bytes, skipped_bytes });
     shared.counters.add_copies(extent.leaf, copies, copies_bytes);
 }
 

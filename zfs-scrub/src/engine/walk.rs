@@ -1,17 +1,22 @@
-//! The walk: from a root pointer to every block below it, without recursion.
+//! The walk: from root pointers to every block below them, without recursion.
 //!
-//! Blocks that lead to others (object sets, blocks of dnodes, indirect blocks) are verified here and now, every copy;
-//! leaf blocks go to the queue. A pointer born no later than `min` belongs to an older snapshot and is passed over
-//! with everything below it.
+//! Blocks that lead to others (object sets, blocks of dnodes, indirect blocks) are verified in waves, every copy of them;
+//! leaf blocks go to the queue. A pointer born no later than `min` belongs to an older snapshot and is passed over with
+//! everything below it.
 
 use super::judge::{Shared, place};
 use super::queue::{Queue, Queued};
 use super::remains::{Remains, Shape};
 use super::sharing::Sharing;
 use super::spared::SparedSpace;
+use super::verify::Buffers;
+use super::wave::{self, Wave};
 use super::{Bookmark, level_matches};
-use crate::finding::{BLOCK_SPILL, Finding, Kind};
+use crate::finding::{BLOCK_SPILL, Finding, Kind, LEVEL_OBJSET, Severity};
 use crate::outcome::Totals;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use zfs_format::block::Work;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::bptree::ResumePoint;
@@ -19,8 +24,9 @@ use zfs_format::ondisk::dmu::ObjectType;
 use zfs_format::ondisk::dnode::{DNODE_SLOT_BYTES, Dnode, dnodes, indirect_blkptrs};
 use zfs_format::ondisk::dsl::DslDataset;
 use zfs_format::ondisk::objset::Objset;
+use zfs_format::ondisk::zil::ZilHeader;
 use zfs_format::vdev::{TopVdev, VdevTree};
-use zfs_format::{Endian, FormatError, Txg};
+use zfs_format::{Endian, FormatError, ObjectId, Txg};
 
 /// A dataset found while walking the MOS.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +35,9 @@ pub(super) struct FoundDataset {
     pub(super) object: u64,
     /// Its root.
     pub(super) bp: Blkptr,
+    pub(super) prev_snap: Option<ObjectId>,
     pub(super) prev_snap_txg: Txg,
+    pub(super) creation_txg: Txg,
     pub(super) is_snapshot: bool,
 }
 
@@ -40,13 +48,41 @@ struct Pending {
     bookmark: Bookmark,
     /// log2 of the pointers in an indirect block of this object.
     shift: u32,
+    min: Txg,
 }
 
-/// Where full batches go.
-pub(super) trait Feed {
-    /// Takes what the queue holds. Called when the queue is full.
-    fn flush(&mut self, queue: &mut Queue);
+/// Leaf blocks that were not asked for, and the space they take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeftOut {
+    /// Data, when only metadata is wanted.
+    pub(super) data: (u64, u64),
+    /// Blocks outside of a slice or a sample.
+    pub(super) share: (u64, u64),
 }
+
+/// A tree to walk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root {
+    pub(super) objset: u64,
+    pub(super) bp: Blkptr,
+    pub(super) min: Txg,
+}
+
+/// Where blocks go.
+pub(super) trait Feed {
+    /// Takes leaf blocks off the queue, which is full; all of them when it `is_last`.
+    fn flush(&mut self, queue: &mut Queue, is_last: bool);
+
+    /// Verifies blocks that lead to others.
+    fn verify(&mut self, shared: Shared<'_>, wave: &Arc<Wave>, buffers: &mut Buffers) {
+        while wave.work(shared, buffers) {}
+    }
+}
+
+/// The decoded blocks of a wave take at most a 32nd of the memory, unless one alone is larger.
+const WAVE_SHARE: u64 = 32;
+/// With more pointers pending than this, waves are of one block, so that their number hardly grows.
+const PENDING_MAX: usize = 1 << 16;
 
 /// A walk in progress.
 pub(super) struct Walk<'a, F> {
@@ -54,14 +90,26 @@ pub(super) struct Walk<'a, F> {
     pub(super) queue: Queue,
     pub(super) feed: F,
     pub(super) totals: Totals,
+    pub(super) left_out: LeftOut,
     /// Blocks that several pointers lead to.
     pub(super) sharing: Sharing,
     /// Only what lies in this space, and what is below it, is visited; everything when there is none.
     spared: Option<&'a SparedSpace>,
     /// Datasets, in the order of their objects; only the walk of the MOS fills it.
     pub(super) datasets: Vec<FoundDataset>,
+    /// The intent logs' headers of the object sets that were visited last, by number.
+    headers: BTreeMap<u64, ZilHeader>,
     work: Work,
+    buffers: Buffers,
+    /// Memory of decoded blocks, used again.
+    memory: Vec<Vec<u8>>,
+    /// Blocks that lead to others, the next one last.
     stack: Vec<Pending>,
+    /// Those just found, the next one first.
+    found: Vec<Pending>,
+    /// Where the destruction of the tree being visited has come to, before and after its object set was read.
+    reached: Option<ResumePoint>,
+    remains: Option<Remains>,
     /// Blocks that lead to others may still take so much space; `None` once they took more than there is.
     parents_left_bytes: Option<u64>,
 }
@@ -79,11 +127,18 @@ impl<'a, F: Feed> Walk<'a, F> {
             queue,
             feed,
             totals: Totals::default(),
+            left_out: LeftOut::default(),
             sharing,
             spared,
             datasets: Vec::new(),
+            headers: BTreeMap::new(),
             work: Work::default(),
+            buffers: Buffers::default(),
+            memory: Vec::new(),
             stack: Vec::new(),
+            found: Vec::new(),
+            reached: None,
+            remains: None,
             parents_left_bytes: Some(capacity(shared.reader.tree())),
         }
     }
@@ -94,114 +149,178 @@ impl<'a, F: Feed> Walk<'a, F> {
     }
 
     /// Whether the log of a head is to be visited: a rewind to a checkpoint drops logs that were not claimed.
-    pub(super) fn is_log_of(&self, header: &Objset) -> bool {
-        self.is_newest() || header.zil_header.claim_txg != Txg(0)
+    pub(super) fn is_log_of(&self, header: &ZilHeader) -> bool {
+        self.is_newest() || header.claim_txg != Txg(0)
     }
 
-    /// Visits the tree below an object set's root pointer, the root included.
-    ///
-    /// Returns the header, when it could be read.
-    pub(super) fn tree(&mut self, objset: u64, root: &Blkptr, min: Txg) -> Option<Objset> {
-        self.remains(objset, root, min, None)
+    /// Visits the trees below root pointers, the roots included.
+    pub(super) fn trees(&mut self, roots: impl IntoIterator<Item = Root>) {
+        self.headers.clear();
+        for Root { objset, bp, min } in roots {
+            let min = if objset == 0 { min } else { min.max(self.since()) };
+            self.pointer(Pending { bp, bookmark: Bookmark::objset(objset), shift: 0, min });
+        }
+        self.drain();
     }
 
     /// Visits what is left of a tree that is being destroyed: all of it, or what comes after the point that was reached.
-    pub(super) fn remains(
-        &mut self,
-        objset: u64,
-        root: &Blkptr,
-        min: Txg,
-        reached: Option<ResumePoint>,
-    ) -> Option<Objset> {
-        let bookmark = Bookmark::objset(objset);
-        if !self.is_visited(root, bookmark, min) {
-            return None;
-        }
-        self.count(root);
-        if root.object_type() != ObjectType::OBJSET || root.level() != 0 {
-            self.invalid(root, bookmark, &FormatError::bad_field("blkptr", "type", root.object_type().0.into(), "11"));
-            return None;
-        }
-        if !self.is_room_for(root, bookmark) || !self.shared.check_block(root, bookmark, &mut self.work) {
-            return None;
-        }
-        let header = match Objset::parse(self.work.plain(), root.endian()) {
-            Ok(header) => header,
-            Err(error) => {
-                let message = format!("{error}; everything in it is out of reach");
-                let finding = Finding {
-                    hidden_blocks: root.fill_count(),
-                    pointer: Some(*root),
-                    ..Finding::new(Kind::ObjsetInvalid, place(root, bookmark), message)
-                };
-                self.lost(finding);
-                return None;
-            }
-        };
-        let accounting = [(-1_i64, &header.userused), (-2, &header.groupused), (-3, &header.projectused)];
-        for (object, dnode) in accounting.into_iter().rev() {
-            if let Some(dnode) = dnode {
-                self.push_dnode(objset, object.cast_unsigned(), dnode);
-            }
-        }
-        self.push_dnode(objset, 0, &header.meta_dnode);
-        let remains = reached.map(|reached| Remains::new(reached, &header.meta_dnode));
-        self.drain(min, remains.as_ref());
-        Some(header)
+    pub(super) fn remains(&mut self, root: Root, reached: Option<ResumePoint>) {
+        self.reached = reached;
+        self.trees([root]);
+        (self.reached, self.remains) = (None, None);
+    }
+
+    /// The header of the intent log of an object set that was just visited, or was visited from elsewhere before.
+    pub(super) fn log_of(&mut self, root: &Root) -> Option<ZilHeader> {
+        self.headers.remove(&root.objset).or_else(|| self.header(&root.bp).map(|header| header.zil_header))
     }
 
     /// The header of an object set that was visited from elsewhere, when it can be read.
-    pub(super) fn header(&mut self, root: &Blkptr) -> Option<Objset> {
+    fn header(&mut self, root: &Blkptr) -> Option<Objset> {
         if root.is_hole() || self.shared.reader.read(root, &mut self.work).is_err() {
             return None;
         }
         Objset::parse(self.work.plain(), root.endian()).ok()
     }
 
-    /// Visits what is pending, depth first.
-    fn drain(&mut self, min: Txg, remains: Option<&Remains>) {
-        while let Some(pending) = self.stack.pop() {
+    /// Visits what is pending, wave after wave, the deepest blocks first.
+    fn drain(&mut self) {
+        self.stack.extend(self.found.drain(..).rev());
+        while !self.stack.is_empty() {
             if self.shared.progress.is_cancelled() {
                 self.stack.clear();
                 return;
             }
-            let Pending { bookmark, shift, .. } = pending;
-            let shape = Shape { object: bookmark.object, level: bookmark.level.into(), blkid: bookmark.block, shift };
-            if remains.is_none_or(|remains| !remains.is_done(shape)) {
-                self.visit(pending, min);
+            let pending = self.next_wave();
+            let blocks = pending.iter().map(|&Pending { bp, bookmark, .. }| Queued { bp, bookmark }).collect();
+            let wave = Arc::new(Wave::new(blocks, &mut self.memory, self.shared.reader.tree()));
+            self.feed.verify(self.shared, &wave, &mut self.buffers);
+            for (parent, plain) in pending.iter().zip(wave.take_results()) {
+                if let Some(plain) = plain {
+                    self.children(parent, &plain);
+                    self.memory.push(plain);
+                }
             }
-            if self.queue.is_full() {
-                self.feed.flush(&mut self.queue);
-            }
+            self.stack.extend(self.found.drain(..).rev());
         }
     }
 
-    fn visit(&mut self, Pending { bp, bookmark, shift }: Pending, min: Txg) {
+    /// Takes what the next wave is to verify.
+    fn next_wave(&mut self) -> Vec<Pending> {
+        let blocks_max = if self.stack.len() > PENDING_MAX { 1 } else { wave::BLOCKS_MAX };
+        let bytes_max = self.shared.options.memory_bytes / WAVE_SHARE;
+        let (mut chosen, mut bytes) = (Vec::with_capacity(blocks_max), 0_u64);
+        while let Some(&next) = self.stack.last() {
+            bytes = bytes.saturating_add(next.bp.lsize_bytes());
+            if !chosen.is_empty() && (chosen.len() >= blocks_max || bytes > bytes_max) {
+                break;
+            }
+            self.stack.pop();
+            // Reported when the room ended.
+            if self.is_room_for(&next.bp, next.bookmark) {
+                chosen.push(next);
+            }
+        }
+        chosen
+    }
+
+    /// Visits the pointers in a block that was just verified.
+    fn children(&mut self, parent: &Pending, plain: &[u8]) {
+        let &Pending { bp, bookmark, shift, min } = parent;
+        if bookmark.level == LEVEL_OBJSET {
+            self.objset(parent, plain);
+        } else if bookmark.level > 0 {
+            for (index, child) in indirect_blkptrs(plain, bp.endian()).enumerate() {
+                self.pointer(Pending { bp: child, bookmark: bookmark.child(index as u64, shift), shift, min });
+            }
+        } else {
+            self.dnode_block(parent, plain);
+        }
+    }
+
+    fn objset(&mut self, parent: &Pending, plain: &[u8]) {
+        let &Pending { bp, bookmark, min, .. } = parent;
+        let header = match Objset::parse(plain, bp.endian()) {
+            Ok(header) => header,
+            Err(error) => {
+                let message = format!("{error}; everything in it is out of reach");
+                let finding = Finding {
+                    hidden_blocks: bp.fill_count(),
+                    pointer: Some(bp),
+                    ..Finding::new(Kind::ObjsetInvalid, place(&bp, bookmark), message)
+                };
+                return self.lost(finding);
+            }
+        };
+        self.remains = self.reached.take().map(|reached| Remains::new(reached, &header.meta_dnode));
+        self.dnode(bookmark.objset, 0, &header.meta_dnode, min);
+        let accounting = [(-1_i64, &header.userused), (-2, &header.groupused), (-3, &header.projectused)];
+        for (object, dnode) in accounting {
+            if let Some(dnode) = dnode {
+                self.dnode(bookmark.objset, object.cast_unsigned(), dnode, min);
+            }
+        }
+        self.headers.insert(bookmark.objset, header.zil_header);
+    }
+
+    /// Visits a pointer: counts it, and decides where its block goes.
+    fn pointer(&mut self, pending: Pending) {
+        let Pending { bp, bookmark, shift, min } = pending;
+        let Bookmark { object, level, block, .. } = bookmark;
+        let shape = || Shape { object, level: level.into(), blkid: block, shift };
+        if bp.is_hole() || self.remains.as_ref().is_some_and(|remains| remains.is_done(shape())) {
+            return;
+        }
         if !self.is_visited(&bp, bookmark, min) {
             return;
         }
         self.count(&bp);
-        if !level_matches(bookmark, &bp) {
+        if level == LEVEL_OBJSET && (bp.object_type() != ObjectType::OBJSET || bp.level() != 0) {
+            self.invalid(&bp, bookmark, &FormatError::bad_field("blkptr", "type", bp.object_type().0.into(), "11"));
+        } else if !level_matches(bookmark, &bp) {
             let level = bp.level().into();
             let error = FormatError::bad_field("blkptr", "level", level, "one less than its parent's");
             self.invalid(&bp, bookmark, &error);
         } else if bp.is_embedded() {
             self.shared.check_block(&bp, bookmark, &mut self.work);
-        } else if (bookmark.level > 0 || bookmark.object == 0) && !self.is_room_for(&bp, bookmark) {
-            // Reported when the room ended.
-        } else if bookmark.level > 0 {
-            if self.shared.check_block(&bp, bookmark, &mut self.work) {
-                push_children(&mut self.stack, self.work.plain(), &bp, bookmark, shift);
-            }
-        } else if bookmark.object == 0 {
-            if self.shared.check_block(&bp, bookmark, &mut self.work) {
-                self.dnode_block(&bp, bookmark);
-            }
-        } else if self.sharing.is_verified(&bp) {
-            // Through another pointer.
+        } else if level > 0 || object == 0 {
+            self.found.push(pending);
+        } else if self.is_left_out(&bp) || self.sharing.is_verified(&bp) {
+            // Not asked for, or verified through another pointer.
         } else {
-            self.queue.push(Queued { bp, bookmark });
+            self.shared.counters.leaf_blocks.fetch_add(1, Relaxed);
+            self.queue.push(&Queued { bp, bookmark });
+            if self.queue.is_full() {
+                self.feed.flush(&mut self.queue, false);
+            }
         }
+    }
+
+    /// Visits one object of an object set, but not the block that describes it.
+    pub(super) fn object(&mut self, objset: u64, object: u64, dnode: &Dnode) {
+        self.dnode(objset, object, dnode, self.since());
+        self.drain();
+    }
+
+    /// The txg up to which nothing was asked for.
+    fn since(&self) -> Txg {
+        Txg(self.shared.options.scope.since_txg.unwrap_or(0))
+    }
+
+    /// Whether a leaf block is outside of what was asked for; those that are get counted.
+    fn is_left_out(&mut self, bp: &Blkptr) -> bool {
+        let scope = &self.shared.options.scope;
+        let counted = if scope.metadata_only && !bp.object_type().is_metadata() {
+            &mut self.left_out.data
+        } else if scope.share.is_some_and(|share| !share.holds(bp)) {
+            &mut self.left_out.share
+        } else {
+            return false;
+        };
+        counted.0 += 1;
+        counted.1 = counted.1.saturating_add(bp.asize_bytes());
+        self.shared.progress.add_done(bp.asize_bytes());
+        true
     }
 
     /// Adds a pointer to the totals.
@@ -255,37 +374,33 @@ impl<'a, F: Feed> Walk<'a, F> {
 
     /// Reports something that hides objects, if it hides anything.
     pub(super) fn lost(&self, finding: Finding) {
-        use std::sync::atomic::Ordering::Relaxed;
         self.shared.counters.lost_blocks.fetch_add(1, Relaxed);
         self.shared.counters.hidden_objects.fetch_add(finding.hidden_blocks, Relaxed);
         self.shared.progress.add_bad_block();
+        if finding.severity == Severity::Damaged {
+            self.shared.stop_at_damage();
+        }
         self.shared.sink.push(finding);
     }
 
     /// Looks at the dnodes of a block that was just verified.
-    fn dnode_block(&mut self, bp: &Blkptr, bookmark: Bookmark) {
-        let plain = std::mem::take(&mut self.work);
+    fn dnode_block(&mut self, parent: &Pending, plain: &[u8]) {
+        let &Pending { bp, bookmark, min, .. } = parent;
         let endian = bp.endian();
-        let per_block = (plain.plain().len() / DNODE_SLOT_BYTES) as u64;
+        let per_block = (plain.len() / DNODE_SLOT_BYTES) as u64;
         let first = bookmark.block.saturating_mul(per_block);
-        // Pushed in reverse so that the first object is visited first.
-        let before = self.stack.len();
-        for found in dnodes(plain.plain(), endian) {
+        for found in dnodes(plain, endian) {
             let object = first.saturating_add(found.slot as u64);
             match found.dnode {
                 Ok(dnode) => {
-                    self.push_dnode(bookmark.objset, object, &dnode);
+                    self.dnode(bookmark.objset, object, &dnode, min);
                     if bookmark.objset == 0 && dnode.bonus_type == ObjectType::DSL_DATASET {
                         self.dataset(object, dnode.bonus(found.slots), endian);
                     }
                 }
-                Err(error) => self.invalid_dnode(bp, bookmark, object, &error),
+                Err(error) => self.invalid_dnode(&bp, bookmark, object, &error),
             }
         }
-        if let Some(pushed) = self.stack.get_mut(before..) {
-            pushed.reverse();
-        }
-        self.work = plain;
     }
 
     fn invalid_dnode(&mut self, bp: &Blkptr, bookmark: Bookmark, object: u64, error: &FormatError) {
@@ -303,7 +418,9 @@ impl<'a, F: Feed> Walk<'a, F> {
             Ok(dataset) => self.datasets.push(FoundDataset {
                 object,
                 bp: dataset.bp,
+                prev_snap: dataset.prev_snap,
                 prev_snap_txg: dataset.prev_snap_txg,
+                creation_txg: dataset.creation_txg,
                 is_snapshot: dataset.is_snapshot(),
             }),
             Err(error) => {
@@ -319,19 +436,17 @@ impl<'a, F: Feed> Walk<'a, F> {
         }
     }
 
-    /// Pushes the pointers of a dnode. The order does not matter here: the caller reverses.
-    fn push_dnode(&mut self, objset: u64, object: u64, dnode: &Dnode) {
+    /// Visits the pointers of a dnode.
+    fn dnode(&mut self, objset: u64, object: u64, dnode: &Dnode, min: Txg) {
         let shift = u32::from(dnode.pointers_per_indirect_shift());
         let level = i8::try_from(dnode.nlevels.saturating_sub(1)).unwrap_or(i8::MAX);
-        for (index, bp) in dnode.blkptrs().iter().enumerate() {
-            if !bp.is_hole() {
-                let bookmark = Bookmark { objset, object, level, block: index as u64 };
-                self.stack.push(Pending { bp: *bp, bookmark, shift });
-            }
+        for (index, &bp) in dnode.blkptrs().iter().enumerate() {
+            let bookmark = Bookmark { objset, object, level, block: index as u64 };
+            self.pointer(Pending { bp, bookmark, shift, min });
         }
-        if let Some(bp) = dnode.spill.filter(|bp| !bp.is_hole()) {
+        if let Some(bp) = dnode.spill {
             let bookmark = Bookmark { objset, object, level: 0, block: BLOCK_SPILL };
-            self.stack.push(Pending { bp, bookmark, shift });
+            self.pointer(Pending { bp, bookmark, shift, min });
         }
     }
 }
@@ -341,14 +456,4 @@ fn capacity(tree: &VdevTree) -> u64 {
     let of_top = |top: &Option<TopVdev>| top.as_ref().map_or(0, |top| top.asize_bytes);
     let sizes: Vec<u64> = tree.tops.iter().map(of_top).collect();
     if sizes.contains(&0) { u64::MAX } else { sizes.into_iter().fold(0, u64::saturating_add) }
-}
-
-/// Pushes the pointers of an indirect block so that the first is visited first.
-fn push_children(stack: &mut Vec<Pending>, plain: &[u8], bp: &Blkptr, bookmark: Bookmark, shift: u32) {
-    let pointers = indirect_blkptrs(plain, bp.endian());
-    for (index, child) in pointers.enumerate().collect::<Vec<_>>().into_iter().rev() {
-        if !child.is_hole() {
-            stack.push(Pending { bp: child, bookmark: bookmark.child(index as u64, shift), shift });
-        }
-    }
 }

@@ -6,12 +6,13 @@ mod sink;
 pub use catalogue::{Entry, Kind};
 pub use sink::{Sink, SinkContents};
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::ObjectType;
 
 /// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Severity {
     /// A harmless oddity.
     Note,
@@ -122,7 +123,7 @@ impl Place {
 }
 
 /// What reading one copy gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CopyResult {
     /// The checksum holds.
     Ok,
@@ -160,7 +161,7 @@ impl CopyResult {
 }
 
 /// What a bad copy held instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Observed {
     /// Nothing but zeros.
     Zeros,
@@ -186,7 +187,7 @@ impl Observed {
 }
 
 /// What was read of one copy of a block on one device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyEvidence {
     /// Which of the pointer's up to three addresses.
     pub copy: usize,

@@ -40,6 +40,23 @@ impl Sink {
         }
     }
 
+    /// Takes what another sink held.
+    pub fn absorb(&self, contents: SinkContents) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.findings.extend(contents.findings);
+        state.dropped_degraded += contents.dropped_degraded;
+        state.dropped_damaged += contents.dropped_damaged;
+        state.trim(self.max);
+    }
+
+    /// What it holds now.
+    #[must_use]
+    pub fn contents(&self) -> SinkContents {
+        let mut contents = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        contents.trim(self.max);
+        contents
+    }
+
     /// Ends the collection: findings in report order.
     #[must_use]
     pub fn close(&self) -> SinkContents {
@@ -92,5 +109,12 @@ mod tests {
         assert_eq!(forward.findings.len(), 10);
         assert_eq!(forward.dropped_degraded, 41);
         assert!(forward.findings.iter().any(|f| f.place.object == Some(99)));
+        // As well as in two parts.
+        let parts = [Sink::new(10), Sink::new(10)];
+        all.iter().cloned().enumerate().for_each(|(index, f)| parts[index % 2].push(f));
+        let [first, second] = parts;
+        first.absorb(second.close());
+        assert_eq!(first.contents(), forward);
+        assert_eq!(first.close(), forward);
     }
 }
