@@ -148,6 +148,7 @@ pub fn zil(data: &[u8]) {
         look_at(&block.chain.next);
         for record in block.records().flatten() {
             black_box((record.object(), record.clone_range().is_ok()));
+            black_box((record.target(), record.created_name(), record.written_bytes(), record.cloned_bytes()));
             if let Ok(Some(write)) = record.write() {
                 look_at(&write.bp);
             }

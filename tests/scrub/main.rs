@@ -10,6 +10,7 @@ mod contents;
 mod encryption;
 mod evidence;
 mod identity;
+mod intent_logs;
 mod resume;
 mod salt;
 mod scope;

@@ -1,7 +1,9 @@
 //! What a run answers: pool, devices, totals, findings, what was not checked, and the verdict.
 
 use crate::finding::{Finding, Severity};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use zfs_format::ondisk::zil::Operation;
 
 /// Which uberblock was used, and where it was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +125,41 @@ pub struct FileAtRisk {
     pub blocks: u64,
     /// Other names of the same bytes.
     pub also_in: Vec<String>,
+}
+
+/// The intent log of a dataset, and what in it waits for replay at the next import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IntentLogFacts {
+    /// Name of the dataset, when it can be read.
+    pub dataset: Option<String>,
+    /// Number of its object set.
+    pub objset: u64,
+    /// An import claimed the log, and did not replay it, or not to its end.
+    pub is_claimed: bool,
+    /// Blocks of the log that were read.
+    pub blocks: u64,
+    /// Records that wait.
+    pub records: u64,
+    /// How many of them do what.
+    pub operations: BTreeMap<Operation, u64>,
+    /// Those of which only type, txg and number are known, since they are encrypted and there is no key.
+    pub unreadable_records: u64,
+    /// Files and directories that they make or change. Removals and renames go by names, and add none.
+    pub files: u64,
+    /// There are more.
+    pub files_are_cut: bool,
+    /// Bytes that are written.
+    pub written_bytes: u64,
+    /// Bytes that are cloned from other files.
+    pub cloned_bytes: u64,
+    /// The txgs of the oldest and the newest record.
+    pub oldest_txg: u64,
+    /// The latter.
+    pub newest_txg: u64,
+    /// Names that are made, without their directories, in order; a hundred at most.
+    pub created: Vec<String>,
+    /// There are more.
+    pub created_are_cut: bool,
 }
 
 /// What was counted. The first seven equal the numbers of `zdb -bcc`.
@@ -321,6 +358,8 @@ pub struct Outcome {
     pub patterns: Vec<String>,
     /// What was not checked.
     pub not_checked: Vec<NotChecked>,
+    /// Intent logs with records that wait for replay, by name of their datasets.
+    pub intent_logs: Vec<IntentLogFacts>,
     /// Files that are hurt, by path.
     pub files: Vec<FileDamage>,
     /// Files that are one failure from loss, by path, when that was asked for.

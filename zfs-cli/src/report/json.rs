@@ -1,5 +1,8 @@
 //! The JSON report, `zcheck.report/1`. `docs/report.schema.json` describes it.
 
+mod notices;
+
+use self::notices::IntentLogView;
 use super::Report;
 use serde::{Serialize, Serializer};
 use zfs_scrub::Outcome;
@@ -74,6 +77,7 @@ struct Document<'a> {
     findings: Vec<FindingView<'a>>,
     patterns: &'a [String],
     not_checked: Vec<NotCheckedView<'a>>,
+    intent_logs: Vec<IntentLogView<'a>>,
     files: Vec<FileView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at_risk: Option<AtRiskList<'a>>,
@@ -101,6 +105,7 @@ impl<'a> From<&'a Outcome> for Document<'a> {
             findings: outcome.findings.iter().map(Into::into).collect(),
             patterns: &outcome.patterns,
             not_checked: outcome.not_checked.iter().map(Into::into).collect(),
+            intent_logs: outcome.intent_logs.iter().map(Into::into).collect(),
             files: outcome.files.iter().map(Into::into).collect(),
             at_risk: outcome
                 .at_risk

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 use zfs_format::ondisk::dmu::ObjectType;
-use zfs_scrub::finding::{CopyEvidence, CopyResult, Finding, Kind, Observed, Place, Severity};
+use zfs_format::ondisk::zil::Operation;
+use zfs_scrub::finding::{CopyEvidence, CopyResult, Finding, Kind, LEVEL_ZIL, Observed, Place, Severity};
 use zfs_scrub::outcome::{
-    FeatureFacts, FileDamage, NotChecked, NotCheckedReason, PoolFacts, Reading, Summary, Totals, UberblockFacts,
-    VdevFacts, Verdict, exit,
+    FeatureFacts, FileDamage, IntentLogFacts, NotChecked, NotCheckedReason, PoolFacts, Reading, Summary, Totals,
+    UberblockFacts, VdevFacts, Verdict, exit,
 };
 use zfs_scrub::{Options, Outcome};
 
@@ -22,6 +23,7 @@ pub(super) fn all() -> Vec<(&'static str, Outcome)> {
         ("no_decode", no_decode()),
         ("flood", flood()),
         ("hostile", hostile()),
+        ("notices", notices()),
     ]
 }
 
@@ -99,6 +101,7 @@ pub(super) fn clean() -> Outcome {
         findings_dropped: 0,
         patterns: Vec::new(),
         not_checked: Vec::new(),
+        intent_logs: Vec::new(),
         files: Vec::new(),
         decoded: Options::default().decode,
         is_partial: false,
@@ -275,6 +278,46 @@ pub(super) fn metadata() -> Outcome {
     outcome.vdevs[0].stale_copies = 5;
     let summary = &mut outcome.summary;
     (summary.verdict, summary.exit_status, summary.lost_blocks) = (Verdict::Damaged, 12, 1);
+    outcome
+}
+
+/// What waits, or is kept, on a pool that is whole.
+pub(super) fn notices() -> Outcome {
+    let mut outcome = clean();
+    let log = Place { dataset: Some("tank/db".to_owned()), objset: Some(54), ..Place::default() };
+    let waits = "76 records (creates 32, renames 1, writes 43) will be replayed at the next import: 32 files, 523990 \
+                 bytes of data; of txgs 4712 to 4745; new are a, b, c, d, e and 27 others";
+    let torn = Place { object: Some(0), level: Some(LEVEL_ZIL), block: Some(35), ..log.clone() };
+    let half = "the last write to the intent log, block 35, was interrupted: it is whole, but not on l.1";
+    let mut torn = Finding::new(Kind::IntentLogTorn, torn, half);
+    torn.copies = vec![
+        copy("l.0", 8_388_608, CopyResult::Ok, None),
+        copy("l.1", 8_388_608, CopyResult::Checksum, Some(Observed::Zeros)),
+    ];
+    let pool = Place { device: Some("tank".to_owned()), ..Place::default() };
+    let kept =
+        "a checkpoint keeps the state of txg 23, written 2026-11-30 14:37:47 UTC; 383488 bytes are used by it alone";
+    let freed = "still to be freed: 1 tree of a destroyed dataset, 1929728 bytes";
+    outcome.findings = vec![
+        torn,
+        Finding::new(Kind::IntentLogWaits, log, waits),
+        Finding::new(Kind::CheckpointKept, pool.clone(), kept),
+        Finding::new(Kind::FreeingRunning, pool, freed),
+    ];
+    outcome.intent_logs = vec![IntentLogFacts {
+        dataset: Some("tank/db".to_owned()),
+        objset: 54,
+        blocks: 34,
+        records: 76,
+        operations: [(Operation::Create, 32), (Operation::Rename, 1), (Operation::Write, 43)].into(),
+        files: 32,
+        written_bytes: 523_990,
+        oldest_txg: 4712,
+        newest_txg: 4745,
+        created: vec!["a".to_owned(), "b".to_owned()],
+        created_are_cut: true,
+        ..IntentLogFacts::default()
+    }];
     outcome
 }
 

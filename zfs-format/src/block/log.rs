@@ -1,10 +1,14 @@
 //! Blocks of an intent log. Their checksum lies inside them, seeded with the checksum words of the pointer.
 
+use super::copies::Search;
 use super::protected::open_areas;
-use super::{BlockReader, CopyState, MacState, Work, bounded, is_mac_split};
+use super::{
+    BlockReader, CopyState, MacState, OnBad, ReadError, Redundancy, Verification, Work, bounded, is_mac_split,
+};
+use crate::FormatError;
 use crate::codec::checksum::{embedded_fletcher_words, matches};
 use crate::endian::OnDisk;
-use crate::ondisk::blkptr::Blkptr;
+use crate::ondisk::blkptr::{Blkptr, BlkptrKind};
 use crate::ondisk::dmu::ChecksumKind;
 use crate::ondisk::protect::{self, BlockCrypt};
 use crate::ondisk::zil::{ZIL_CHAIN_BYTES, ZilBlock, ZilChain};
@@ -23,7 +27,55 @@ impl BlockReader<'_> {
     ///
     /// Source: OpenZFS module/zfs/zil.c, `zil_read_log_block`; module/zfs/zio_checksum.c, `zio_checksum_error_impl`.
     pub fn read_log(&self, bp: &Blkptr, work: &mut Work) -> Option<MacState> {
-        self.find_log(bp, work).then(|| self.open_log(bp, &mut work.plain))
+        let found = self.examine_log(bp, work, false, &mut |_, _, _| {});
+        found.plain.is_ok().then_some(found.mac)
+    }
+
+    /// Reads every copy of a block of an intent log, each of which checks itself. [`Work::plain`] then holds the block as
+    /// [`BlockReader::read_log`] gives it.
+    pub fn verify_log(&self, bp: &Blkptr, work: &mut Work, on_bad: OnBad<'_>) -> Verification {
+        self.examine_log(bp, work, true, on_bad)
+    }
+
+    fn examine_log(&self, bp: &Blkptr, work: &mut Work, all: bool, on_bad: OnBad<'_>) -> Verification {
+        work.plain.clear();
+        let psize = match bp.check().and_then(|()| bounded(bp.psize_bytes())) {
+            Ok(psize) => psize,
+            Err(error) => return Verification::without_copies(Err(ReadError::Pointer(error))),
+        };
+        let mut verification = match bp.kind() {
+            BlkptrKind::Regular => {
+                let mut search = work.search(psize, all);
+                let judge = &mut |block: &[u8]| match log_matches(bp, block) {
+                    true => CopyState::Good,
+                    false => CopyState::BadChecksum,
+                };
+                self.search(bp, &mut search, judge, on_bad);
+                let Search { is_found, copies, strengths, .. } = search;
+                let plain = if is_found { Ok(()) } else { Err(ReadError::NoGoodCopy { copies: copies.clone() }) };
+                let redundancy = Redundancy::new(&strengths);
+                Verification { copies, is_lost: !is_found, redundancy, mac: MacState::Unchecked, plain }
+            }
+            // A log block that had to be a gang: its pieces are judged by sums of their own, the whole by that of the log.
+            BlkptrKind::Gang => {
+                let mut found = self.examine_gang(bp, work, all, on_bad);
+                if work.payload.len() == psize && log_matches(bp, &work.payload) {
+                    // The sum of a log says nothing to those who read other blocks.
+                    found.copies.retain(|copy| copy.leaf.is_some());
+                    (found.is_lost, found.plain) = (false, Ok(()));
+                }
+                found
+            }
+            BlkptrKind::Hole | BlkptrKind::Embedded { .. } => {
+                let bad = FormatError::bad_field("blkptr", "type", bp.object_type().0.into(), "a block of a log");
+                Verification::without_copies(Err(ReadError::Pointer(bad)))
+            }
+        };
+        if verification.plain.is_ok() {
+            work.plain.extend_from_slice(&work.payload);
+            verification.mac = self.open_log(bp, &mut work.plain);
+        }
+        verification
     }
 
     /// Decrypts the bodies of records.
@@ -43,35 +95,6 @@ impl BlockReader<'_> {
         };
         let crypt = BlockCrypt { mac: auth.mac, ..BlockCrypt::of(bp) };
         open_areas(block, &auth.areas, &auth.aad, key, &crypt)
-    }
-
-    fn find_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
-        work.plain.clear();
-        let Some(psize) = bounded(bp.psize_bytes()).ok().filter(|_| bp.check().is_ok()) else { return false };
-        if !bp.is_gang() {
-            let mut search = work.search(psize, false);
-            let judge = &mut |block: &[u8]| match log_matches(bp, block) {
-                true => CopyState::Good,
-                false => CopyState::BadChecksum,
-            };
-            self.search(bp, &mut search, judge, &mut |_, _, _| {});
-            let is_found = search.is_found;
-            if is_found {
-                work.plain.extend_from_slice(&work.payload);
-            }
-            return is_found;
-        }
-        // A log block that had to be a gang: its pieces are judged by sums of their own, the whole by that of the log.
-        self.read_gang_log(bp, work)
-    }
-
-    fn read_gang_log(&self, bp: &Blkptr, work: &mut Work) -> bool {
-        let _ = self.examine_gang(bp, work, false, &mut |_, _, _| {});
-        if log_matches(bp, &work.payload) {
-            work.plain.extend_from_slice(&work.payload);
-            return true;
-        }
-        false
     }
 }
 

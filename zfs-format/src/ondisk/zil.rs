@@ -2,6 +2,10 @@
 //!
 //! Checksums and the linkage of one block to the next are judged elsewhere; here is only where things lie.
 
+mod body;
+
+pub use body::Operation;
+
 use super::blkptr::{Blkptr, RawBlkptr};
 use super::dmu::ChecksumKind;
 use super::dnode::indirect_blkptrs;

@@ -2,6 +2,7 @@
 //!
 //! Each stage fills plain values that the lower floors hold; damage never stops a stage that can do without.
 
+mod activity;
 mod assembly;
 mod auxiliary;
 mod brt;
@@ -16,6 +17,7 @@ mod pending;
 mod removed;
 mod salt;
 
+pub use activity::{Freeing, PartialReceive, Removal, Scan};
 pub use assembly::{Assembly, AssemblyError, ChosenUberblock, Ignored, Member, PoolChoice, PoolState, Selector};
 pub use auxiliary::{Auxiliary, UnreadRole};
 pub use candidate::Candidate;

@@ -8,7 +8,7 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{
-    FileAtRisk, NotChecked, NotCheckedReason, Outcome, RedundancyFacts, Summary, Totals, Verdict, exit,
+    FileAtRisk, IntentLogFacts, NotChecked, NotCheckedReason, Outcome, RedundancyFacts, Summary, Totals, Verdict, exit,
 };
 use crate::scope::{Share, bad_at_most};
 use std::sync::atomic::Ordering::Relaxed;
@@ -171,6 +171,8 @@ pub(super) struct Conclusion<'a> {
     pub(super) not_checked: Vec<NotChecked>,
     pub(super) totals: Totals,
     pub(super) features: Vec<(String, bool, u64)>,
+    /// Intent logs that wait for replay.
+    pub(super) intent_logs: Vec<IntentLogFacts>,
     /// Files at risk, and whether there are more, when that was asked for.
     pub(super) at_risk: Option<(Vec<FileAtRisk>, bool)>,
     pub(super) cancelled: bool,
@@ -186,6 +188,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         mut not_checked,
         totals,
         features,
+        intent_logs,
         at_risk,
         cancelled,
         duration,
@@ -244,6 +247,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         findings_dropped: contents.dropped_damaged + contents.dropped_degraded,
         findings: contents.findings,
         not_checked,
+        intent_logs,
         files,
         at_risk_is_cut: at_risk.as_ref().is_some_and(|(_, is_cut)| *is_cut),
         at_risk: at_risk.map(|(files, _)| files),

@@ -7,7 +7,7 @@ use super::journal::Journal;
 use super::margin::{AtRisk, is_at_risk};
 use super::selection::Selection;
 use crate::finding::{
-    BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, Observed, Place, Severity, Sink,
+    BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Place, Severity, Sink,
 };
 use crate::options::{Options, Progress, Stop};
 use std::collections::BTreeSet;
@@ -49,10 +49,37 @@ pub(super) struct Suspect {
     pub(super) decodes_here: bool,
 }
 
+/// What reading all copies of a block gave.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) verification: Verification,
+    /// What each part with wrong bytes holds instead.
+    observed: Vec<Observed>,
+}
+
 impl Shared<'_> {
     /// Verifies every copy of a block, counts and reports. True when [`Work::plain`] then holds the block.
     pub(super) fn check_block(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> bool {
-        let (verification, observed) = self.look(bp, bookmark, work);
+        let look = self.look(bp, bookmark, work);
+        self.settle(bp, bookmark, &look);
+        look.verification.plain.is_ok()
+    }
+
+    /// Counts what a look at a block gave, and reports it.
+    pub(super) fn settle(&self, bp: &Blkptr, bookmark: Bookmark, look: &Look) {
+        let verification = &look.verification;
+        self.count_parts(bp, verification);
+        self.progress.add_done(bp.asize_bytes());
+        self.count_decoded(bp, verification);
+        if !verification.copies.is_empty() {
+            self.counters.add_redundancy(&verification.redundancy);
+            self.note_margin(bp, bookmark, &verification.redundancy);
+        }
+        self.report(bp, bookmark, look);
+    }
+
+    /// Counts what was read of a block.
+    pub(super) fn count_parts(&self, bp: &Blkptr, verification: &Verification) {
         for part in &verification.copies {
             if matches!(part.state, CopyState::Unsupported(_)) {
                 self.count_unsupported(bp, part.dva.asize_bytes);
@@ -79,20 +106,14 @@ impl Shared<'_> {
         let mut striped: Vec<usize> = verification.copies.iter().filter(is_judged).map(|part| part.copy).collect();
         striped.dedup();
         self.counters.copies_verified.fetch_add(striped.len() as u64, Relaxed);
-        self.progress.add_done(bp.asize_bytes());
-        self.count_decoded(bp, &verification);
-        if !verification.copies.is_empty() {
-            self.counters.add_redundancy(&verification.redundancy);
-            self.note_margin(bp, bookmark, &verification.redundancy);
-        }
-        self.report(bp, bookmark, &verification, &observed);
-        verification.plain.is_ok()
     }
 
     /// Notes an object that is one failure from loss.
     pub(super) fn note_margin(&self, bp: &Blkptr, bookmark: Bookmark, redundancy: &Redundancy) {
+        // A log is no file: what it holds waits to become one.
         if let Some(at_risk) = self.at_risk
             && is_at_risk(redundancy)
+            && bookmark.level != LEVEL_ZIL
         {
             at_risk.add(bp, bookmark);
         }
@@ -100,9 +121,10 @@ impl Shared<'_> {
 
     /// Looks again at a block of which a fast check found a copy bad.
     pub(super) fn check_suspect(&self, bp: &Blkptr, bookmark: Bookmark, suspect: Suspect, work: &mut Work) {
-        let (verification, observed) = self.look(bp, bookmark, work);
+        let look = self.look(bp, bookmark, work);
+        let verification = &look.verification;
         if suspect.decodes_here {
-            self.count_decoded(bp, &verification);
+            self.count_decoded(bp, verification);
         }
         let is_suspect = |copy: &&CopyRead| (copy.copy, copy.leaf) == (suspect.copy, Some(suspect.leaf));
         match verification.copies.iter().find(is_suspect).map(|copy| (&copy.state, copy.dva.asize_bytes)) {
@@ -127,7 +149,7 @@ impl Shared<'_> {
             None => suspect.decodes_here,
         };
         if reporter {
-            self.report(bp, bookmark, &verification, &observed);
+            self.report(bp, bookmark, &look);
         }
     }
 
@@ -143,12 +165,22 @@ impl Shared<'_> {
         }
     }
 
-    fn look(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> (Verification, Vec<Observed>) {
+    /// Reads every copy of a block.
+    pub(super) fn look(&self, bp: &Blkptr, bookmark: Bookmark, work: &mut Work) -> Look {
         let mut observed = Vec::new();
         let verification = self.reader.of_objset(bookmark.objset).verify(bp, work, &mut |_, bytes, right| {
             observed.push(observe(bp, bytes, right));
         });
-        (verification, observed)
+        Look { verification, observed }
+    }
+
+    /// Reads every copy of a block of an intent log.
+    pub(super) fn look_at_log(&self, bp: &Blkptr, objset: u64, work: &mut Work) -> Look {
+        let mut observed = Vec::new();
+        let verification = self.reader.of_objset(objset).verify_log(bp, work, &mut |_, bytes, right| {
+            observed.push(observe(bp, bytes, right));
+        });
+        Look { verification, observed }
     }
 
     fn count_unsupported(&self, bp: &Blkptr, bytes: u64) {
@@ -171,7 +203,8 @@ impl Shared<'_> {
     }
 
     /// Turns a verification into a finding, when there is something to say.
-    fn report(&self, bp: &Blkptr, bookmark: Bookmark, verification: &Verification, observed: &[Observed]) {
+    fn report(&self, bp: &Blkptr, bookmark: Bookmark, look: &Look) {
+        let Look { verification, observed } = look;
         if verification.mac == MacState::Wrong {
             self.report_mac(bp, bookmark, verification);
         }
@@ -180,7 +213,7 @@ impl Shared<'_> {
         // A copy that this version cannot read may be a good one.
         let is_unsure = copies.iter().any(|copy| matches!(copy.state, CopyState::Unsupported(_)));
         let is_lost = verification.is_lost && !is_unsure;
-        let hides = bookmark.level != 0 || bookmark.object == 0;
+        let hides = bookmark.level != LEVEL_ZIL && (bookmark.level != 0 || bookmark.object == 0);
         let hidden_blocks = if verification.plain.is_ok() || !hides { 0 } else { bp.fill_count() };
         self.counters.add_hidden(bookmark, hidden_blocks);
         let error = verification.plain.as_ref().err();
@@ -233,6 +266,18 @@ impl Shared<'_> {
             pointer: Some(*bp),
             ..Finding::new(Kind::MacWrong, place(bp, bookmark), message)
         });
+    }
+
+    /// What each copy gave, for a finding.
+    pub(super) fn evidence_of(&self, look: &Look) -> Vec<CopyEvidence> {
+        self.evidence(&look.verification.copies, &look.observed, look.verification.plain.as_ref().err())
+    }
+
+    /// Counts the bad copies of a block that is lost.
+    pub(super) fn count_lost(&self, look: &Look) {
+        let is_bad = |copy: &&CopyRead| !copy.state.is_good() && !copy.state.is_unknown();
+        let bad: Vec<&CopyRead> = look.verification.copies.iter().filter(is_bad).collect();
+        self.count_errors(&bad, true);
     }
 
     fn count_errors(&self, bad: &[&CopyRead], is_lost: bool) {

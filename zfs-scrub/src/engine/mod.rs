@@ -52,6 +52,11 @@ impl Bookmark {
         Self { objset, object: 0, level: LEVEL_ZIL, block: seq }
     }
 
+    /// Data of a write that a log's record points to, as OpenZFS names it (`zil_read_log_data`).
+    fn logged_data(objset: u64, object: u64, block: u64) -> Self {
+        Self { objset, object, level: LEVEL_ZIL, block }
+    }
+
     /// The bookmark of pointer `index` of this indirect block, each of which holds 2^`shift` pointers.
     fn child(self, index: u64, shift: u32) -> Self {
         let block = self.block.checked_shl(shift).unwrap_or(0).saturating_add(index);

@@ -1,6 +1,6 @@
 //! What the bad copies of a device have in common: one line each, for the first look.
 
-use crate::finding::{CopyResult, Finding, Observed};
+use crate::finding::{CopyResult, Finding, Observed, Severity};
 use std::collections::BTreeMap;
 
 /// Bad copies of one kind on one device.
@@ -13,7 +13,8 @@ struct Group {
 /// Describes, for each device, what its bad copies hold and where they lie.
 pub(super) fn describe(findings: &[Finding]) -> Vec<String> {
     let mut groups: BTreeMap<(&str, CopyResult, Option<Observed>), Group> = BTreeMap::new();
-    for copy in findings.iter().flat_map(|finding| &finding.copies) {
+    let is_bad = |finding: &&Finding| finding.severity > Severity::Note;
+    for copy in findings.iter().filter(is_bad).flat_map(|finding| &finding.copies) {
         let is_bad = matches!(copy.result, CopyResult::Checksum | CopyResult::ReadError | CopyResult::OutOfRange);
         if let (true, Some(device), Some(offset)) = (is_bad, &copy.device, copy.device_offset_bytes) {
             let group = groups.entry((device, copy.result, copy.observed)).or_default();

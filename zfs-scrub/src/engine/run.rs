@@ -13,7 +13,7 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
-use crate::passes::{exchange, labels, missing_logs};
+use crate::passes::{exchange, labels, missing_logs, notices};
 use crate::resume::{Identity, Resuming};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -103,6 +103,7 @@ fn run(
         (margin::files(&findings, &blocks), is_cut)
     });
     contents.findings.extend(missing_logs::check(assembly));
+    contents.findings.extend(notices::check(assembly, &mut walked.logs));
     gather_not_checked(&counters, assembly, options, progress, &mut not_checked);
     gather_left_out(&walked.left_out, &counters, options, progress, &mut not_checked);
     let totals = Totals {
@@ -121,6 +122,7 @@ fn run(
         not_checked,
         totals,
         features: prepared.features,
+        intent_logs: walked.logs,
         at_risk,
         cancelled: progress.stopped() == Some(Stop::Cancelled),
         duration: started.elapsed(),

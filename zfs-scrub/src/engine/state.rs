@@ -14,7 +14,7 @@ use super::verify::Buffers;
 use super::walk::{Feed, FoundDataset, LeftOut, Root, Walk};
 use super::wave::{self, Wave};
 use crate::finding::{Finding, OBJSET_DESTROYED, Sink};
-use crate::outcome::{NotChecked, NotCheckedReason, Totals};
+use crate::outcome::{IntentLogFacts, NotChecked, NotCheckedReason, Totals};
 use std::sync::Arc;
 use zfs_format::Txg;
 use zfs_format::block::{BlockReader, Redundancy, Work};
@@ -38,6 +38,8 @@ pub(super) struct Walked {
     pub(super) totals: Totals,
     pub(super) not_checked: Vec<NotChecked>,
     pub(super) left_out: LeftOut,
+    /// Intent logs that wait for replay, still without names.
+    pub(super) logs: Vec<IntentLogFacts>,
     pub(super) sharing: Sharing,
     /// The pool's checkpoint, and the space that only it holds.
     pub(super) checkpoint: Option<(Uberblock, SparedSpace)>,
@@ -130,7 +132,7 @@ impl State {
             walk.sharing.count_rest(&mut walk.totals);
             walked.not_checked.extend(not_counted(&walk.sharing));
             walked.left_out = walk.left_out;
-            Walked { totals: walk.totals, sharing: walk.sharing, ..walked }
+            Walked { totals: walk.totals, logs: walk.logs, sharing: walk.sharing, ..walked }
         });
         // Also when all is done: who is interrupted while names are looked for has nothing left to verify.
         crew.save();

@@ -13,7 +13,7 @@ use super::verify::Buffers;
 use super::wave::{self, Wave};
 use super::{Bookmark, level_matches};
 use crate::finding::{BLOCK_SPILL, Finding, Kind, LEVEL_OBJSET, Severity};
-use crate::outcome::Totals;
+use crate::outcome::{IntentLogFacts, Totals};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -99,6 +99,8 @@ pub(super) struct Walk<'a, F> {
     pub(super) datasets: Vec<FoundDataset>,
     /// The intent logs' headers of the object sets that were visited last, by number.
     headers: BTreeMap<u64, ZilHeader>,
+    /// Intent logs that wait for replay.
+    pub(super) logs: Vec<IntentLogFacts>,
     work: Work,
     buffers: Buffers,
     /// Memory of decoded blocks, used again.
@@ -132,6 +134,7 @@ impl<'a, F: Feed> Walk<'a, F> {
             spared,
             datasets: Vec::new(),
             headers: BTreeMap::new(),
+            logs: Vec::new(),
             work: Work::default(),
             buffers: Buffers::default(),
             memory: Vec::new(),

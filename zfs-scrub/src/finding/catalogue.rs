@@ -171,7 +171,7 @@ catalogue! {
         advice: "Copy off what can be read. The pool itself may have to be made anew.";
     /// A claimed intent log ends early.
     IntentLogDamaged = "ZC0404", Damaged, "intent log damaged",
-        meaning: "The log of synchronous writes was claimed by an import up to a certain block, and that block or one before it cannot be read. Synchronous writes after that point cannot be replayed.",
+        meaning: "The log of synchronous writes was claimed by an import up to a certain block, and that block or one before it cannot be read; or it was not claimed, and its devices give errors where it goes on. Synchronous writes after that point cannot be replayed.",
         causes: "Damage to a log device, or to the log's blocks on another device.",
         advice: "The file system is consistent as of its last txg; only the last seconds of synchronous writes are lost. Check what databases and NFS clients wrote last.";
     /// An intent log lies on a missing device.
@@ -184,6 +184,41 @@ catalogue! {
         meaning: "The checksum of a block of an encrypted dataset holds, yet its authentication code (MAC) does not: the block, or the code in the pointer to it, is not what was written with the dataset's key. ZFS returns an error when it is read with the key loaded, although `zpool scrub` finds nothing. The codes of indirect blocks are checked without a key; the place of such a block stands for everything below it.",
         causes: "Memory errors between encryption and checksum, a bug of the software that wrote or received it, or somebody who changed the pool without the key.",
         advice: "Restore what is named from a backup or from a snapshot that can still be read, and test the memory of the host that wrote it. If all blocks of a dataset have this finding, its key object is damaged.";
+    /// An intent log waits for replay.
+    IntentLogWaits = "ZC0601", Note, "intent log waits for replay",
+        meaning: "The intent log of a file system or a volume holds synchronous writes that are not in its tree yet: the pool was not exported after them, or was imported without mounting the dataset. They are safe; the next import or mount replays them. Until then `zcheck` and read-only imports see the state before them. Every copy of the log's blocks, and of the data that its records point to, was checked.",
+        causes: "A crash, an image taken of a running system, an import with `-N` or `-o readonly=on`, an encrypted dataset whose key was not loaded.",
+        advice: "Nothing: import the pool and mount the dataset, and ZFS replays its log. Do not remove log devices before that, and do not import with `-m` or rewind the pool if these writes matter.";
+    /// The last block of an intent log is not on every device.
+    IntentLogTorn = "ZC0602", Note, "last write to an intent log was interrupted",
+        meaning: "The last block of an intent log, or the data it points to, is whole on one device and not on another. ZFS tells nobody that a synchronous write is safe before all devices of the log have it, so this is what a crash in the middle of that write leaves. The good copy is replayed at the next import.",
+        causes: "A crash or a power failure during a synchronous write. Damage to one copy of just this block looks the same.",
+        advice: "Nothing, if the host went down while the pool was in use. Otherwise look at the device that has the bad copy.";
+    /// The pool has a checkpoint.
+    CheckpointKept = "ZC0603", Note, "pool has a checkpoint",
+        meaning: "The pool keeps an older state of itself, and all space that was freed since. Its blocks were checked too; what is found in them carries the checkpoint's txg.",
+        causes: "`zpool checkpoint`.",
+        advice: "Nothing. `zpool checkpoint -d` drops it and frees the space; `zpool import --rewind-to-checkpoint` goes back to it.";
+    /// Something that was destroyed is not freed yet.
+    FreeingRunning = "ZC0604", Note, "destroyed data waits to be freed",
+        meaning: "Datasets, snapshots or clones that were destroyed, or blocks that were freed, still take space: ZFS frees them in the background. What is left of their trees was checked as far as it can be read.",
+        causes: "The pool was exported, or its host went down, shortly after something was destroyed or deleted.",
+        advice: "Nothing: freeing goes on when the pool is imported.";
+    /// A receive broke off and can be resumed.
+    ReceiveInterrupted = "ZC0605", Note, "interrupted receive",
+        meaning: "A stream was being received into a dataset and broke off; what arrived is kept, so that the receive can be resumed. It was checked like everything else.",
+        causes: "`zfs receive -s` whose stream ended early.",
+        advice: "Nothing. `zfs get receive_resume_token` shows where `zfs send -t` goes on; `zfs receive -A` drops what arrived.";
+    /// A device is being removed.
+    RemovalRunning = "ZC0606", Note, "device removal in progress",
+        meaning: "A top-level vdev is being removed: its content is being copied to the others. What was copied and what was not was checked on the vdev itself, which holds it until the removal is finished.",
+        causes: "`zpool remove`; the pool was exported, or its host went down, before the removal was finished.",
+        advice: "Nothing: the removal goes on when the pool is imported.";
+    /// A scrub or a resilver is not finished.
+    ScanRunning = "ZC0607", Note, "scrub or resilver in progress",
+        meaning: "A scrub or a resilver of ZFS itself was running, or paused, when the pool was last written. Until a resilver is finished, the devices it fills hold less than the pool's redundancy promises.",
+        causes: "`zpool scrub`, or a device that was replaced, attached or brought online.",
+        advice: "Nothing: it goes on when the pool is imported.";
 }
 
 impl Kind {

@@ -116,6 +116,7 @@ impl Place {
         match (&self.path, self.objset) {
             (None, _) if self.object_type == Some(ObjectType::ZVOL) => dataset,
             (Some(path), _) => format!("{dataset}:{path}"),
+            (None, _) if self.object.is_none() => dataset,
             (None, Some(objset)) if self.no_path_because.is_some() => format!("<{objset}>:<{object}>"),
             (None, _) => format!("{dataset}:<{object:#x}>"),
         }

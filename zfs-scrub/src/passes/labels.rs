@@ -71,7 +71,11 @@ pub(crate) fn check(assembly: &Assembly, sink: &Sink) {
     }
     if assembly.state == PoolState::ACTIVE {
         let host = assembly.hostname.as_deref().unwrap_or("an unknown host");
-        let message = format!("it was last in use by {host}");
+        let multihost = assembly.chosen.uberblock.mmp.filter(|mmp| mmp.delay_ns > 0).map(|mmp| {
+            let every = mmp.interval_ms.map(|ms| format!(", a heartbeat every {ms} ms")).unwrap_or_default();
+            format!("; multihost protection is on{every}")
+        });
+        let message = format!("it was last in use by {host}{}", multihost.unwrap_or_default());
         let place = Place { device: Some(assembly.name.clone()), ..Place::default() };
         sink.push(Finding::new(Kind::NotExported, place, message));
     }

@@ -3,3 +3,4 @@
 pub(crate) mod exchange;
 pub(crate) mod labels;
 pub(crate) mod missing_logs;
+pub(crate) mod notices;
