@@ -17,7 +17,7 @@ pub mod seeds;
 pub use codecs::{checksum, decompress, gang};
 pub use forge::Forge;
 pub use image::{label, labels, scrub_image};
-pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, nvlist, space_map, uberblock, zil};
+pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, history, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
 
 /// A function that takes any bytes.
@@ -37,6 +37,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dsl_dir", dsl_dir),
     ("fat_zap", fat_zap),
     ("gang", gang),
+    ("history", history),
     ("label", label),
     ("labels", labels),
     ("micro_zap", micro_zap),

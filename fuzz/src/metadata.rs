@@ -13,6 +13,7 @@ use zfs_format::ondisk::brt::{BrtEntry, BrtHeader};
 use zfs_format::ondisk::ddt::{DdtEncoding, DdtKey, DdtLogHeader, log_records, parse_variants};
 use zfs_format::ondisk::dmu::ChecksumKind;
 use zfs_format::ondisk::dsl::{DslDataset, DslDir};
+use zfs_format::ondisk::history::{HistoryHeader, HistoryRecord, may_be_record};
 use zfs_format::ondisk::nvlist::NvList;
 use zfs_format::ondisk::protect;
 use zfs_format::ondisk::space_map::{self, SpaceMapEntry, SpaceMapHeader};
@@ -91,6 +92,17 @@ pub fn bptree(data: &[u8]) {
             look_at(&entry.bp);
         }
     }
+}
+
+/// Header and records of a pool's history.
+pub fn history(data: &[u8]) {
+    for endian in [Endian::Little, Endian::Big] {
+        if let Ok(header) = HistoryHeader::parse(data, endian) {
+            let length: u64 = header.parts().iter().map(|part| part.end - part.start).sum();
+            assert!(length <= header.end_bytes);
+        }
+    }
+    black_box((HistoryRecord::parse(data).is_ok(), may_be_record(data)));
 }
 
 /// Key, payload and log of a dedup table.

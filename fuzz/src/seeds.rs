@@ -34,6 +34,8 @@ pub fn seeds() -> Vec<Seed> {
         add("ddt", "log", &dedup_log(number, endian));
         add("brt", "entry", &[&[number], 0x10200_u64.to_be_bytes().as_slice(), &stored(&[3], endian)].concat());
         add("brt", "header", &[vec![number], stored(&[90, 1, 0, 1, 16 << 20, 131_072, 393_216], endian)].concat());
+        add("history", "header", &stored(&[2040, 131_072, 133_112, 264_144, 12], endian));
+        add("history", "record", &history_record(endian));
         let changes =
             [vec![number, 6, 3, 0, 9, 0, 4], vec![number, 4, 40, 0, 16, 0, 1, 7, 7], vec![number, 2, 9, 0, 5, 0, 1, 1]];
         for (index, change) in changes.iter().enumerate() {
@@ -59,6 +61,21 @@ fn dedup_log(order: u8, endian: Endian) -> Vec<u8> {
     words.extend(record(2000));
     words.extend([0, 0, 0]);
     [vec![order], stored(&words, endian)].concat()
+}
+
+/// A native list of one number: `history time`.
+fn history_record(endian: Endian) -> Vec<u8> {
+    let is_little = endian == Endian::Little;
+    let half = |value: u16| if is_little { value.to_le_bytes() } else { value.to_be_bytes() };
+    let word = |value: u32| if is_little { value.to_le_bytes() } else { value.to_be_bytes() };
+    let mut record = vec![0, u8::from(is_little), 0, 0];
+    record.extend([word(0), word(1), word(40)].concat());
+    record.extend([half(13), half(0)].concat());
+    record.extend([word(1), word(8)].concat());
+    record.extend(b"history time\0\0\0\0");
+    record.extend(stored(&[1_796_049_318], endian));
+    record.extend(word(0));
+    record
 }
 
 fn from_labels(pool: &Pool, add: &mut impl FnMut(&'static str, &str, &[u8])) {

@@ -127,3 +127,50 @@ fn blocks_that_stand_in_many_places_do_not_multiply_the_work_for_ever() {
     assert_eq!(found, [(Kind::PointerInvalid, Some(0))]);
     assert_eq!(outcome.summary.verdict, Verdict::Damaged);
 }
+
+/// Renames a feature in all blocks of the MOS that name it. The new name is as long, so only its hash does not fit: who lists
+/// the entries does not mind.
+fn rename_feature(forge: &mut Forge, old: &str, new: &str) {
+    // A leaf of a ZAP keeps names in pieces of 21 bytes.
+    assert!(old.len() == new.len() && old[20..] == new[20..]);
+    let (old, new) = (&old.as_bytes()[..20], &new.as_bytes()[..20]);
+    for index in 0..forge.pool.blocks.len() {
+        let block = &forge.pool.blocks[index];
+        if block.owner.objset != 0 || block.level != 0 || block.object < 2 {
+            continue;
+        }
+        let plain = forge.plain(index).cloned().unwrap_or_default();
+        let Some(at) = plain.windows(old.len()).position(|window| window == old) else { continue };
+        forge.plain(index).unwrap()[at..at + new.len()].copy_from_slice(new);
+    }
+}
+
+#[test]
+fn an_unknown_feature_that_may_be_ignored_is_a_note() {
+    let mut forge = Forge::new(sample());
+    rename_feature(&mut forge, "com.delphix:spacemap_histogram", "com.nexenta:spacemap_histogram");
+    let outcome = scrub(&mut forge);
+    let found: Vec<_> = outcome.findings.iter().map(|finding| (finding.kind, finding.message.as_str())).collect();
+    let expected = "the pool uses com.nexenta:spacemap_histogram (of Nexenta, for illumos (NexentaStor): \"Space maps know the \
+                    sizes of free segments\"), which this version does not know; it may be ignored when reading";
+    assert_eq!(found, [(Kind::FeatureUnknown, expected)]);
+    assert_eq!((outcome.summary.verdict, outcome.summary.exit_status), (Verdict::Clean, 0));
+}
+
+#[test]
+fn an_unknown_feature_that_is_needed_ends_the_run_and_is_named() {
+    let mut forge = Forge::new(sample());
+    rename_feature(&mut forge, "org.illumos:lz4_compress", "org.example:lz4_compress");
+    forge.seal();
+    let open = |device: &fixtures::Device| Medium {
+        path: PathBuf::from(&device.name),
+        bytes: Arc::new(Device(device.clone())),
+    };
+    let media: Vec<Medium> = forge.pool.devices.iter().map(open).collect();
+    let mut assembly = Assembly::new(&media, None).unwrap();
+    let error = zfs_scrub::scrub(&mut assembly, &Options::default(), &Progress::default()).unwrap_err().to_string();
+    assert!(
+        error.contains("org.example:lz4_compress (\"lz4 compression\")") && error.contains("zcheck label"),
+        "{error}"
+    );
+}

@@ -67,3 +67,29 @@ fn a_wrong_key_ends_the_run_before_it_begins_and_is_not_shown() {
     let output = zcheck(&["scrub", "--key-file", &file.display().to_string()], &[&device]);
     assert!(status(&output) == 8 && stderr(&output).contains("too long to be a key"), "{}", stderr(&output));
 }
+
+#[test]
+fn info_says_what_key_a_dataset_needs_and_whether_it_was_given() {
+    let folder = fixtures::images_dir().join("encrypted");
+    let (device, raw) = (folder.join("disk0.zst"), format!("crypt2/raw={}", folder.join("key-raw").display()));
+    let output = zcheck(&["info", "--key-file", &raw], &[&device]);
+    let text = stdout(&output);
+    assert_eq!((status(&output), stderr(&output).as_str()), (0, ""), "{text}");
+    for (dataset, wanted) in [
+        ("crypt2/raw ", "encrypted (aes-256-gcm, raw, key available)"),
+        ("crypt2/raw/small ", "encrypted (aes-256-gcm, raw, key of crypt2/raw available)"),
+        ("crypt2/pass ", "encrypted (aes-128-ccm, passphrase, 100,000 iterations, key not given)"),
+    ] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(dataset)).unwrap_or_default();
+        assert!(line.ends_with(wanted), "{line}");
+    }
+    let wrong = format!("crypt2/pass/child={}", folder.join("key-raw").display());
+    let output = zcheck(&["info", "--json", "--key-file", &wrong], &[&device]);
+    assert!(status(&output) == 0 && stderr(&output).contains("a given key is of no use: crypt2/pass/child"));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let datasets = document["datasets"].as_array().unwrap();
+    let child = datasets.iter().find(|dataset| dataset["name"] == "crypt2/pass/child").unwrap();
+    let encryption = &child["encryption"];
+    assert_eq!((&encryption["key"], &encryption["root"]), (&"wrong".into(), &"crypt2/pass".into()));
+    assert_eq!((&encryption["suite"], &encryption["iterations"]), (&"aes-128-ccm".into(), &100_000.into()));
+}

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
+mod history;
 mod hostile;
 mod identity;
 mod keys;
 mod readme;
 mod real;
+mod remembered;
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

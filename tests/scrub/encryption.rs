@@ -3,7 +3,7 @@
 use crate::support::{damaged_media, media_of, options, shared_cases, shared_pool};
 use fixtures::RealPool;
 use std::sync::Arc;
-use zfs_format::block::{DataKey, MacState, Work};
+use zfs_format::block::{DataKey, KeyRing, MacState, Work};
 use zfs_format::codec::cipher::CipherMode;
 use zfs_format::dataset::{DatasetMap, GivenKey, UnlockError, unlock};
 use zfs_format::media::Medium;
@@ -135,7 +135,14 @@ fn contents_that_their_key_did_not_write_are_found() {
     assembly.keys.insert(objset, Arc::new(bogus));
     let outcome = scrub(assembly);
     let wrong: Vec<_> = outcome.findings.iter().filter(|finding| finding.kind == Kind::MacWrong).collect();
-    assert_eq!(outcome.findings.iter().filter(|finding| finding.severity > Severity::Note).count(), wrong.len());
+    // That a child is open and its root is not, is told as well.
+    let (locked, others): (Vec<_>, Vec<_>) = outcome
+        .findings
+        .iter()
+        .filter(|finding| finding.severity > Severity::Note)
+        .partition(|finding| finding.kind == Kind::MosObjectInvalid);
+    assert_eq!(others.len(), wrong.len());
+    assert!(locked.len() == 1 && locked[0].message.contains("but not crypt/hex: its key object"), "{locked:?}");
     assert!(wrong.iter().all(|finding| finding.place.dataset.as_deref() == Some("crypt/hex/dd")));
     // The object set, dnodes, a ZAP in clear, contents; not indirect blocks, whose MACs have no key.
     let levels = |level: i8| wrong.iter().filter(|finding| finding.place.level == Some(level)).count();
@@ -171,5 +178,80 @@ fn macs_of_indirect_blocks_are_checked_without_a_key() {
         let verification = assembly.blocks().verify(&Blkptr::from_words(words), &mut work, &mut |_, _, _| {});
         assert!(verification.plain.is_ok() && verification.copies.iter().all(|copy| copy.state.is_good()));
         assert_eq!(verification.mac, MacState::Wrong, "level {level}");
+    }
+}
+
+/// A small pool that is kept with the tests: two roots, an AES-GCM one with a raw key and an AES-CCM one with a passphrase,
+/// and a child below each.
+fn kept() -> RealPool {
+    RealPool::read(fixtures::images_dir().join("encrypted"))
+}
+
+#[test]
+fn a_kept_pool_is_clean_without_keys_and_with_them() {
+    let pool = kept();
+    let media = media_of(&pool);
+    let locked = scrub(unlocked(&media, &[]).unwrap());
+    let one = scrub(unlocked(&media, &[key(&pool, "key-raw")]).unwrap());
+    let both = scrub(unlocked(&media, &["key-raw", "key-pw"].map(|file| key(&pool, file))).unwrap());
+    for outcome in [&locked, &one, &both] {
+        let damage = outcome.findings.iter().filter(|finding| finding.severity > Severity::Note).count();
+        assert_eq!((outcome.summary.verdict, damage), (Verdict::Clean, 0), "{:?}", outcome.findings);
+    }
+    let left = [&locked, &one, &both].map(without_key);
+    assert!(left[0] > left[1] && left[1] > 0 && left[2] == 0, "{left:?}");
+}
+
+#[test]
+fn a_wrong_key_for_a_kept_pool_is_said() {
+    let pool = kept();
+    let media = media_of(&pool);
+    let given =
+        |dataset: Option<&str>, file: &str| GivenKey { dataset: dataset.map(str::to_owned), ..key(&pool, file) };
+    let wrong = |given: GivenKey| unlocked(&media, &[given]).err().unwrap().to_string();
+    assert!(wrong(given(Some("crypt2/raw/small"), "key-pw")).contains("exactly 32 bytes are needed"));
+    let other = GivenKey { dataset: None, secret: Secret::new(vec![7; 32]) };
+    let error = wrong(other);
+    assert!(error.contains("crypt2/pass (wrong key") && error.contains("crypt2/raw (wrong key"), "{error}");
+}
+
+/// The key object of a child, damaged while its root's is whole.
+#[test]
+fn a_child_that_its_roots_key_does_not_open_is_told() {
+    let pool = kept();
+    let media = media_of(&pool);
+    let mut assembly = unlocked(&media, &[key(&pool, "key-raw")]).unwrap();
+    // What unlocking leaves when the child's key object does not open: no key for the child, head and snapshot.
+    let (child, _) = dataset(&assembly, "crypt2/raw/small");
+    let (snapshot, _) = dataset(&assembly, "crypt2/raw/small@s");
+    let names: Vec<u64> = ["crypt2/raw", "crypt2/raw@s"].map(|name| dataset(&assembly, name).0).to_vec();
+    assembly.keys = without(assembly.keys, &[child, snapshot]);
+    assert!(names.iter().all(|&objset| assembly.keys.get(objset).is_some()));
+    let outcome = scrub(assembly);
+    let told: Vec<_> = outcome.findings.iter().filter(|finding| finding.kind == Kind::MosObjectInvalid).collect();
+    assert_eq!(told.len(), 1, "{:?}", outcome.findings);
+    assert!(told[0].message.contains("crypt2/raw, but not crypt2/raw/small: its key object is damaged"), "{told:?}");
+    assert_eq!(outcome.summary.verdict, Verdict::Damaged);
+}
+
+fn without(mut ring: KeyRing, objsets: &[u64]) -> KeyRing {
+    for &objset in objsets {
+        ring.remove(objset);
+    }
+    ring
+}
+
+#[test]
+fn errata_of_encrypted_pools_are_notes() {
+    for (folder, wanted) in [("public/cryptv0", &[3, 4][..]), ("public/missing_ivset", &[4])] {
+        let Some(pool) = shared_pool(folder) else { return };
+        let outcome = scrub(unlocked(&media_of(&pool), &[]).unwrap());
+        let errata: Vec<_> = outcome.findings.iter().filter(|finding| finding.kind == Kind::PoolErratum).collect();
+        assert_eq!(errata.len(), wanted.len(), "{errata:?}");
+        for (finding, number) in errata.iter().zip(wanted) {
+            assert!(finding.message.starts_with(&format!("erratum {number} (ZFS on Linux issue")), "{finding:?}");
+            assert_eq!(finding.severity, Severity::Note);
+        }
+        assert_eq!(outcome.summary.exit_status, 0);
     }
 }

@@ -171,6 +171,12 @@ pub(crate) struct InfoArgs {
     /// Print one JSON document instead of text.
     #[arg(long, short = 'j')]
     pub(crate) json: bool,
+    /// Key of encrypted datasets, as for `zcheck scrub`: whether it fits is shown, and files get their names.
+    #[arg(long, visible_alias = "passphrase-file", value_name = "[DATASET=]FILE", value_parser = parse_key)]
+    pub(crate) key_file: Vec<KeyArg>,
+    /// Show the history of the pool, too: the commands given, and what the pool did, with times, txgs and hosts.
+    #[arg(long)]
+    pub(crate) history: bool,
 }
 
 /// `zcheck label`.

@@ -23,6 +23,11 @@ impl Failure {
         Self { message: message.into(), status: exit::USAGE }
     }
 
+    /// Somebody left at a prompt.
+    pub(crate) fn cancelled(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: exit::CANCELLED | exit::INCOMPLETE }
+    }
+
     /// The report could not be put into JSON.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         Self::operational(format!("cannot write the report as JSON: {error}"))

@@ -13,6 +13,7 @@ pub mod finding;
 pub mod options;
 pub mod outcome;
 mod passes;
+pub mod remembered;
 pub mod resume;
 pub mod scope;
 

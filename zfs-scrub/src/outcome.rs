@@ -1,6 +1,7 @@
 //! What a run answers: pool, devices, totals, findings, what was not checked, and the verdict.
 
 use crate::finding::{Finding, Severity};
+use crate::remembered::RememberedFacts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use zfs_format::ondisk::zil::Operation;
@@ -366,6 +367,8 @@ pub struct Outcome {
     pub at_risk: Option<Vec<FileAtRisk>>,
     /// There are more of them than were kept.
     pub at_risk_is_cut: bool,
+    /// What the pool itself remembers: not found by this run, and no part of the verdict.
+    pub remembered: RememberedFacts,
     /// Blocks were decoded, not only checksummed.
     pub decoded: bool,
     /// Only a part of the pool was asked for.

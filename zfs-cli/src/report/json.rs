@@ -4,6 +4,7 @@ mod notices;
 
 use self::notices::IntentLogView;
 use super::Report;
+use super::remembered::RememberedView;
 use serde::{Serialize, Serializer};
 use zfs_scrub::Outcome;
 use zfs_scrub::finding::{CopyEvidence, Finding, Place};
@@ -57,7 +58,7 @@ impl Serialize for Text {
 }
 
 /// An object, object set or block number: a string above 2^53.
-struct Identity(u64);
+pub(super) struct Identity(pub(super) u64);
 
 impl Serialize for Identity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -81,6 +82,7 @@ struct Document<'a> {
     files: Vec<FileView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at_risk: Option<AtRiskList<'a>>,
+    remembered: RememberedView<'a>,
     summary: SummaryView,
 }
 
@@ -111,6 +113,7 @@ impl<'a> From<&'a Outcome> for Document<'a> {
                 .at_risk
                 .as_ref()
                 .map(|files| AtRiskList { files: files.iter().map(Into::into).collect(), cut: outcome.at_risk_is_cut }),
+            remembered: (&outcome.remembered).into(),
             summary: SummaryView::new(&outcome.summary, outcome.findings_dropped),
         }
     }

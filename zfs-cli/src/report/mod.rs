@@ -3,11 +3,13 @@
 mod config;
 mod errors;
 pub(crate) mod explain;
+pub(crate) mod history;
 pub(crate) mod info;
 pub(crate) mod json;
 pub(crate) mod label;
 pub(crate) mod page;
 mod redundancy;
+mod remembered;
 #[cfg(test)]
 mod samples;
 pub(crate) mod text;

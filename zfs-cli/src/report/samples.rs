@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 use zfs_format::ondisk::dmu::ObjectType;
+use zfs_format::ondisk::scan::{ErrorScrub, ScanState};
 use zfs_format::ondisk::zil::Operation;
 use zfs_scrub::finding::{CopyEvidence, CopyResult, Finding, Kind, LEVEL_ZIL, Observed, Place, Severity};
 use zfs_scrub::outcome::{
     FeatureFacts, FileDamage, IntentLogFacts, NotChecked, NotCheckedReason, PoolFacts, Reading, Summary, Totals,
     UberblockFacts, VdevFacts, Verdict, exit,
 };
+use zfs_scrub::remembered::RememberedFacts;
 use zfs_scrub::{Options, Outcome};
 
 /// All of them, with names.
@@ -62,6 +64,7 @@ fn mirror(state: &str, children: Vec<VdevFacts>) -> VdevFacts {
 pub(super) fn clean() -> Outcome {
     Outcome {
         at_risk: None,
+        remembered: RememberedFacts::default(),
         at_risk_is_cut: false,
         pool: PoolFacts {
             name: "tank".to_owned(),
@@ -186,6 +189,16 @@ pub(super) fn degraded() -> Outcome {
     outcome.findings = vec![bad_block("tank/home", "/docs/a.txt", 3, Severity::Degraded, copies)];
     outcome.files = vec![file("tank/home:/docs/a.txt", Severity::Degraded, vec![(393_216, 131_072)], &[])];
     outcome.totals.parity_verified = 12;
+    outcome.remembered = super::remembered::tests::facts();
+    outcome.remembered.error_scrub = Some(ErrorScrub {
+        state: ScanState::FINISHED,
+        start_s: 1_700_000_000,
+        end_s: 1_700_000_001,
+        to_examine: 3,
+        examined: 3,
+        errors: 1,
+        is_paused: false,
+    });
     let summary = &mut outcome.summary;
     (summary.verdict, summary.exit_status) = (Verdict::Degraded, exit::DEGRADED);
     (summary.degraded_blocks, summary.degraded_files) = (43, 1);

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::page::{GLUE, Page, Paint, name};
 use super::units::{count, duration, size, thousands, timestamp};
-use super::{Detail, Report, config, errors, redundancy};
+use super::{Detail, Report, config, errors, redundancy, remembered};
 use zfs_scrub::finding::{Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, VdevFacts, Verdict, exit};
 use zfs_scrub::{Outcome, outcome::PoolFacts};
@@ -33,6 +33,9 @@ impl Report for Text {
         errors::write(&mut page, &view);
         if self.detail == Detail::Full {
             totals(&mut page, outcome);
+        }
+        if self.detail != Detail::Quiet && !outcome.remembered.is_empty() {
+            remembered::write(&mut page, &outcome.remembered, self.detail);
         }
         page.blank();
         verdict(&mut page, &view);

@@ -69,6 +69,11 @@ impl KeyRing {
         self.keys.insert(objset, key);
     }
 
+    /// Forgets the key of an object set.
+    pub fn remove(&mut self, objset: u64) {
+        self.keys.remove(&objset);
+    }
+
     /// The key of an object set, when it is known.
     #[must_use]
     pub fn get(&self, objset: u64) -> Option<&DataKey> {

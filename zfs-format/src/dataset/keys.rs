@@ -3,9 +3,9 @@
 use super::DatasetMap;
 use crate::block::{BlockReader, DataKey, KeyRing, Work};
 use crate::object::ObjectError;
-use crate::ondisk::crypt::CryptKey;
+use crate::ondisk::crypt::{CryptKey, CryptSuite, KeyFormat};
 use crate::pool::{Assembly, KeyError, Mos, MosError, Secret, load_removed, unwrap_key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A key as it was given.
@@ -76,8 +76,30 @@ pub struct EncryptedDatasets {
     names: BTreeMap<u64, String>,
     /// Object sets, heads and snapshots, with their DSL directory.
     objsets: Vec<(u64, u64)>,
-    /// Directories whose key objects cannot be read. The walk of the MOS finds damage to their blocks.
-    pub problems: Vec<ObjectError>,
+    /// Datasets whose key objects cannot be read, or make no sense.
+    pub problems: Vec<KeyProblem>,
+}
+
+/// A key object that is of no use.
+#[derive(Clone, Debug)]
+pub struct KeyProblem {
+    /// The dataset it is of.
+    pub dataset: String,
+    /// Why. Damage to its blocks is found by the walk of the MOS, too.
+    pub error: ObjectError,
+}
+
+/// What is known of a dataset's key without the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFacts {
+    /// The cipher.
+    pub suite: CryptSuite,
+    /// The encryption root: whose key it inherits, or its own name.
+    pub root: String,
+    /// What form the user's key has.
+    pub format: KeyFormat,
+    /// How often a passphrase is hashed, for that format.
+    pub iterations: Option<u64>,
 }
 
 impl EncryptedDatasets {
@@ -91,7 +113,7 @@ impl EncryptedDatasets {
                 match mos.crypt_key(dir, work) {
                     Ok(Some(key)) => drop(found.keys.insert(dir, key)),
                     Ok(None) => {}
-                    Err(problem) => found.problems.push(problem),
+                    Err(error) => found.problems.push(KeyProblem { dataset: dataset.name.clone(), error }),
                 }
             }
             if found.keys.contains_key(&dir) {
@@ -127,15 +149,62 @@ impl EncryptedDatasets {
     /// [`UnlockError`] for the first given key that fits nothing.
     pub fn unlock(&self, given: &[GivenKey]) -> Result<KeyRing, UnlockError> {
         let mut ring = KeyRing::default();
-        for given in given {
-            match &given.dataset {
-                Some(name) => self
-                    .unlock_root(self.root_of(name)?, &given.secret, &mut ring)
-                    .map_err(|source| UnlockError::Key { name: name.clone(), source })?,
-                None => self.unlock_any(&given.secret, &mut ring)?,
-            }
-        }
+        given.iter().try_for_each(|given| self.unlock_one(given, &mut ring))?;
         Ok(ring)
+    }
+
+    /// Opens what the given keys fit, and says which fit nothing, by their places among the given ones.
+    #[must_use]
+    pub fn unlock_all(&self, given: &[GivenKey]) -> (KeyRing, Vec<(usize, UnlockError)>) {
+        let mut ring = KeyRing::default();
+        let mut errors = Vec::new();
+        for (index, given) in given.iter().enumerate() {
+            errors.extend(self.unlock_one(given, &mut ring).err().map(|error| (index, error)));
+        }
+        (ring, errors)
+    }
+
+    fn unlock_one(&self, given: &GivenKey, ring: &mut KeyRing) -> Result<(), UnlockError> {
+        match &given.dataset {
+            Some(name) => self
+                .unlock_root(self.root_of(name)?, &given.secret, ring)
+                .map_err(|source| UnlockError::Key { name: name.clone(), source }),
+            None => self.unlock_any(&given.secret, ring),
+        }
+    }
+
+    /// What is known of the key of an object set; `None` when it is not encrypted.
+    #[must_use]
+    pub fn facts(&self, objset: u64) -> Option<KeyFacts> {
+        let dir = self.objsets.iter().find(|(known, _)| *known == objset).map(|(_, dir)| dir)?;
+        let key = self.keys.get(dir)?;
+        Some(KeyFacts {
+            suite: key.suite,
+            root: self.name(key.root_dir.0).to_owned(),
+            format: key.key_format,
+            iterations: (key.key_format == KeyFormat::PASSPHRASE).then_some(key.passphrase_iterations),
+        })
+    }
+
+    /// Datasets that stay locked although the key of their encryption root opened others: dataset and root. Their key
+    /// objects are damaged.
+    #[must_use]
+    pub fn locked(&self, ring: &KeyRing) -> Vec<(String, String)> {
+        let mut opened: BTreeMap<u64, bool> = BTreeMap::new();
+        for (objset, dir) in &self.objsets {
+            *opened.entry(*dir).or_default() |= ring.get(*objset).is_some();
+        }
+        let is_open = |dir: u64| opened.get(&dir).copied().unwrap_or(false);
+        let root_of = |dir: &u64| self.keys.get(dir).map(|key| key.root_dir.0);
+        let open_roots: BTreeSet<u64> = self.keys.keys().filter(|dir| is_open(**dir)).filter_map(root_of).collect();
+        let locked = self.keys.iter().filter(|(dir, key)| !is_open(**dir) && open_roots.contains(&key.root_dir.0));
+        locked.map(|(dir, key)| (self.name(*dir).to_owned(), self.name(key.root_dir.0).to_owned())).collect()
+    }
+
+    /// Some keys have the form of before ZFS on Linux 0.8, which is an erratum.
+    #[must_use]
+    pub fn has_early_keys(&self) -> bool {
+        self.keys.values().any(|key| key.version == 0)
     }
 
     /// The encryption root of a dataset.

@@ -31,6 +31,33 @@ pub fn lookup(guid: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|feature| feature.guid == guid)
 }
 
+/// Whose feature it is, told by the domain its guid begins with: for those that this library does not know.
+#[must_use]
+pub fn origin(guid: &str) -> Option<&'static str> {
+    let domain = guid.split_once(':').map_or(guid, |(domain, _)| domain);
+    ORIGINS.iter().find(|(known, _)| *known == domain).map(|(_, origin)| *origin)
+}
+
+/// Domains of those who made features, and the systems they made them for.
+const ORIGINS: [(&str, &str); 16] = [
+    ("com.datto", "Datto, for ZFS on Linux"),
+    ("com.delphix", "Delphix, for illumos"),
+    ("com.fudosecurity", "Fudo Security, for FreeBSD"),
+    ("com.intel", "Intel, for Linux"),
+    ("com.ixsystems", "iXsystems, for TrueNAS"),
+    ("com.joyent", "Joyent, for illumos (SmartOS)"),
+    ("com.klarasystems", "Klara Systems"),
+    ("com.nexenta", "Nexenta, for illumos (NexentaStor)"),
+    ("com.seagate", "Seagate"),
+    ("com.truenas", "TrueNAS"),
+    ("org.freebsd", "FreeBSD"),
+    ("org.illumos", "illumos"),
+    ("org.open-zfs", "OpenZFS"),
+    ("org.openzfs", "OpenZFS"),
+    ("org.openzfsonosx", "OpenZFS on OS X, for macOS"),
+    ("org.zfsonlinux", "ZFS on Linux"),
+];
+
 /// All features known, in the order of OpenZFS.
 ///
 /// Source: OpenZFS module/zcommon/zfeature_common.c, `zpool_feature_init`.
@@ -114,6 +141,9 @@ mod tests {
         assert!(lookup("org.openzfs:draid").unwrap().is_in_label);
         assert!(lookup("com.datto:encryption").unwrap().is_per_dataset);
         assert_eq!(lookup("org.example:none"), None);
+        assert_eq!(origin("com.nexenta:class_of_storage"), Some("Nexenta, for illumos (NexentaStor)"));
+        assert_eq!((origin("org.example:none"), origin("com.nexenta2:x")), (None, None));
+        assert!(all().iter().all(|feature| origin(feature.guid).is_some()));
     }
 
     #[test]

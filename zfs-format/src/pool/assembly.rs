@@ -154,7 +154,10 @@ pub enum AssemblyError {
     #[error("pool {name}: on-disk version {version} is not supported (1 to 28 and 5000 are)")]
     UnsupportedVersion { name: String, version: u64 },
     /// Features without which the pool cannot be read.
-    #[error("pool {name}: it uses features this version cannot read: {}", features.join(", "))]
+    #[error(
+        "pool {name}: it uses features this version cannot read: {} (`zcheck label` shows what the labels say)",
+        features.join(", ")
+    )]
     UnsupportedFeatures { name: String, features: Vec<String> },
     /// Nothing can be read, since the devices are of kinds this library cannot read.
     #[error("pool {name}: its devices are arranged in a way this version cannot read: {}", kinds.join(", "))]
@@ -470,6 +473,7 @@ fn check_features(name: &str, config: Option<&NvList>) -> Result<(), AssemblyErr
         .flat_map(NvList::iter)
         .map(|(guid, _)| guid.to_owned())
         .filter(|guid| features::lookup(guid).is_none())
+        .map(|guid| features::origin(&guid).map_or_else(|| guid.clone(), |origin| format!("{guid} (of {origin})")))
         .collect();
     if unknown.is_empty() {
         Ok(())

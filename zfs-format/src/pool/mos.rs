@@ -129,6 +129,14 @@ impl<'a> Mos<'a> {
         Ok(features)
     }
 
+    /// What the pool says of a feature, in the words of who made it; `None` when it does not say.
+    pub fn feature_description(&mut self, guid: &str, work: &mut Work) -> Option<String> {
+        let object = self.directory.get("feature_descriptions").copied()?;
+        let bytes = self.zap_bytes(object, guid.as_bytes(), work).ok()??;
+        let text = String::from_utf8_lossy(&bytes).trim_end_matches(['\0', '.']).to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
     /// Bytes allocated on all vdevs, as the headers of the space maps say. Maps that cannot be read are left out, so
     /// this is for progress, not for proof.
     pub fn allocated_bytes(&mut self, tree: &VdevTree, work: &mut Work) -> u64 {

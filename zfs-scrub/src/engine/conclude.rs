@@ -10,6 +10,7 @@ use crate::options::{Options, Progress, Stop};
 use crate::outcome::{
     FileAtRisk, IntentLogFacts, NotChecked, NotCheckedReason, Outcome, RedundancyFacts, Summary, Totals, Verdict, exit,
 };
+use crate::remembered::remembered;
 use crate::scope::{Share, bad_at_most};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -251,6 +252,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         files,
         at_risk_is_cut: at_risk.as_ref().is_some_and(|(_, is_cut)| *is_cut),
         at_risk: at_risk.map(|(files, _)| files),
+        remembered: remembered(assembly),
         decoded: options.decode,
         is_partial: options.scope.is_partial(),
         summary,

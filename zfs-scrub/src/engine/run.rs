@@ -13,14 +13,13 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
-use crate::passes::{exchange, labels, missing_logs, notices};
+use crate::passes::{exchange, features, keys, labels, missing_logs, notices};
 use crate::resume::{Identity, Resuming};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use zfs_format::block::{BlockReader, Work};
 use zfs_format::object::ObjectError;
 use zfs_format::ondisk::blkptr::Blkptr;
-use zfs_format::ondisk::features;
 use zfs_format::pool::{Assembly, AssemblyError, Mos, MosError, UnknownMapping, load_removed};
 
 /// Walks the whole pool once, verifies every copy of every block, and answers with what it found.
@@ -59,6 +58,8 @@ fn run(
     let prepared = prepare(assembly, &sink)?;
     progress.raise_known(prepared.allocated_bytes);
     labels::check(assembly, &sink);
+    features::check(assembly, &prepared.features, &sink);
+    keys::check(assembly, &prepared.features, &sink);
     let counters = Counters::new(&assembly.tree);
     let reader = assembly.blocks();
     let at_risk = options.at_risk.then(|| AtRisk::new(options.findings_max));
@@ -189,9 +190,7 @@ fn prepare(assembly: &mut Assembly, sink: &Sink) -> Result<Prepared, AssemblyErr
         prepared.features = mos.features(&mut work).unwrap_or_default();
         prepared.allocated_bytes = mos.allocated_bytes(&assembly.tree, &mut work);
     }
-    let is_unknown =
-        |(guid, read_only, count): &&(String, bool, u64)| !*read_only && *count > 0 && features::lookup(guid).is_none();
-    let unknown: Vec<String> = prepared.features.iter().filter(is_unknown).map(|feature| feature.0.clone()).collect();
+    let unknown = features::unreadable(assembly, &prepared.features);
     if unknown.is_empty() {
         Ok(prepared)
     } else {

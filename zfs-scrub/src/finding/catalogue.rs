@@ -114,6 +114,16 @@ catalogue! {
         meaning: "A device is being added to a raidz vdev, and its content is being moved to the new width. What was moved lies by the new geometry, the rest by the old one; both were checked where they lie.",
         causes: "`zpool attach` to a raidz vdev; the pool was exported, or its host went down, before the expansion was finished.",
         advice: "Nothing: the expansion goes on when the pool is imported.";
+    /// A feature that a reader may ignore is not known here.
+    FeatureUnknown = "ZC0115", Note, "feature not known",
+        meaning: "The pool uses a feature that this version does not know, and that is read-only compatible: whoever does not know it can still read everything, and must not write. The check went on. Blocks that only this feature leads to, and space that only it accounts for, were not looked at.",
+        causes: "A newer release of OpenZFS, or another system's ZFS (illumos, FreeBSD, macOS, a vendor's).",
+        advice: "Nothing for the data. A newer version of zcheck may know the feature.";
+    /// The pool has a fault that an older release left behind.
+    PoolErratum = "ZC0116", Note, "known fault of an older release",
+        meaning: "An older release of ZFS left something in the pool that is not as the format wants it. OpenZFS numbers such faults as errata, and `zpool status` names them. Blocks are not damaged by it.",
+        causes: "A pre-release of ZFS on Linux 0.6.3 or 0.8, or encryption without the feature bookmark_v2.",
+        advice: "Do what the message says; https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-ER tells more.";
     /// The newest uberblock cannot be used.
     RootLost = "ZC0201", Damaged, "the newest state cannot be read",
         meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",

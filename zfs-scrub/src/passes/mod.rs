@@ -1,6 +1,8 @@
 //! Checks beside the walk over all blocks.
 
 pub(crate) mod exchange;
+pub(crate) mod features;
+pub(crate) mod keys;
 pub(crate) mod labels;
 pub(crate) mod missing_logs;
 pub(crate) mod notices;

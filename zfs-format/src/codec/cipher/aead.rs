@@ -1,19 +1,16 @@
 //! AES-CCM and AES-GCM with keys of 128, 192 and 256 bits, an IV of 12 bytes and a MAC of 16.
 
+use super::ccm;
 use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::AesGcm;
-use aes_gcm::aead::consts::{U12, U16};
+use aes_gcm::aead::consts::U12;
 use aes_gcm::aead::{AeadInOut, KeyInit};
-use ccm::Ccm;
 use std::fmt;
 
 /// Bytes of an IV (`ZIO_DATA_IV_LEN`).
 pub const IV_BYTES: usize = 12;
 /// Bytes of a MAC (`ZIO_DATA_MAC_LEN`).
 pub const MAC_BYTES: usize = 16;
-
-/// What CCM can encrypt at once: with an IV of 12 bytes its length field has 3.
-const CCM_BYTES_MAX: usize = (1 << 24) - 1;
 
 /// A mode of AES that authenticates what it encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +37,9 @@ pub enum CipherError {
 }
 
 enum Kind {
-    Ccm128(Ccm<Aes128, U16, U12>),
-    Ccm192(Ccm<Aes192, U16, U12>),
-    Ccm256(Ccm<Aes256, U16, U12>),
+    Ccm128(Aes128),
+    Ccm192(Aes192),
+    Ccm256(Aes256),
     Gcm128(AesGcm<Aes128, U12>),
     Gcm192(AesGcm<Aes192, U12>),
     Gcm256(AesGcm<Aes256, U12>),
@@ -88,18 +85,14 @@ impl Cipher {
         mac: &[u8; MAC_BYTES],
         data: &mut [u8],
     ) -> Result<(), CipherError> {
-        let is_ccm = matches!(*self.0, Kind::Ccm128(_) | Kind::Ccm192(_) | Kind::Ccm256(_));
-        if is_ccm && data.len() > CCM_BYTES_MAX {
-            return Err(CipherError::TooLong);
-        }
-        let (iv, mac) = (&(*iv).into(), &(*mac).into());
+        let (gcm_iv, gcm_mac) = (&(*iv).into(), &(*mac).into());
         let decrypted = match &*self.0 {
-            Kind::Ccm128(cipher) => cipher.decrypt_inout_detached(iv, aad, data.into(), mac),
-            Kind::Ccm192(cipher) => cipher.decrypt_inout_detached(iv, aad, data.into(), mac),
-            Kind::Ccm256(cipher) => cipher.decrypt_inout_detached(iv, aad, data.into(), mac),
-            Kind::Gcm128(cipher) => cipher.decrypt_inout_detached(iv, aad, data.into(), mac),
-            Kind::Gcm192(cipher) => cipher.decrypt_inout_detached(iv, aad, data.into(), mac),
-            Kind::Gcm256(cipher) => cipher.decrypt_inout_detached(iv, aad, data.into(), mac),
+            Kind::Ccm128(cipher) => return ccm::decrypt(cipher, iv, aad, mac, data),
+            Kind::Ccm192(cipher) => return ccm::decrypt(cipher, iv, aad, mac, data),
+            Kind::Ccm256(cipher) => return ccm::decrypt(cipher, iv, aad, mac, data),
+            Kind::Gcm128(cipher) => cipher.decrypt_inout_detached(gcm_iv, aad, data.into(), gcm_mac),
+            Kind::Gcm192(cipher) => cipher.decrypt_inout_detached(gcm_iv, aad, data.into(), gcm_mac),
+            Kind::Gcm256(cipher) => cipher.decrypt_inout_detached(gcm_iv, aad, data.into(), gcm_mac),
         };
         decrypted.map_err(|_| CipherError::WrongMac)
     }

@@ -4,6 +4,7 @@
 //! [`Mac`] authenticates what stays in clear. What holds a key is zeroed when it is dropped and prints nothing.
 
 mod aead;
+mod ccm;
 mod derive;
 
 #[cfg(test)]
