@@ -4,10 +4,12 @@ use crate::input::{Input, endian_first};
 use crate::medium::{Pieces, medium};
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::Arc;
 use zfs_format::block::{BlockReader, Work};
 use zfs_format::codec::checksum::{SALT_BYTES, Salt, compute, compute_plain, embedded_sha256_words};
 use zfs_format::codec::compress::{Decompressor, ZstdHeader};
 use zfs_format::endian::OnDisk;
+use zfs_format::media::Device;
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::{ChecksumKind, CompressKind};
 use zfs_format::vdev::{AllocationClass, Layout, Leaf, LeafId, TopVdev, TxgRanges, VdevTree};
@@ -49,7 +51,7 @@ fn disk(pieces: BTreeMap<u64, Vec<u8>>) -> VdevTree {
         node: 0,
         top: 0,
         opened_as: None,
-        medium: Some(medium.bytes),
+        medium: Some(Arc::new(Device::new(medium.bytes))),
         missing_txgs: TxgRanges::default(),
     };
     let top = TopVdev {

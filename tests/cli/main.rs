@@ -9,6 +9,7 @@ mod keys;
 mod readme;
 mod real;
 mod remembered;
+mod rescue;
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

@@ -338,9 +338,22 @@ impl<'a> Model<'a> {
         counted.into_iter().filter(is_bad).map(|(device, _)| device).collect()
     }
 
+    /// Devices of which a copy of a block that is reached cannot be read.
+    fn unreadable_devices(&self, injuries: &Injuries) -> BTreeSet<String> {
+        let reached = (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries));
+        let rows = reached.flat_map(|index| self.rows(index, injuries));
+        let unreadable = rows.filter(|row| row.result == CopyResult::ReadError);
+        unreadable.filter_map(|row| row.device.map(|(device, _)| device)).collect()
+    }
+
     fn check_others(&self, injuries: &Injuries, others: &[&Finding]) {
+        // Labels stay readable in these tests, so that it is blocks that were met.
+        let (unreadable, others): (Vec<&Finding>, Vec<&Finding>) =
+            others.iter().partition(|finding| finding.kind == Kind::MemberUnreadable);
+        let told: BTreeSet<String> = unreadable.iter().filter_map(|finding| finding.place.device.clone()).collect();
+        assert_eq!((self.unreadable_devices(injuries), told.len()), (told, unreadable.len()));
         let (bad, others): (Vec<&Finding>, Vec<&Finding>) =
-            others.iter().partition(|finding| finding.kind == Kind::MemberBad);
+            others.into_iter().partition(|finding| finding.kind == Kind::MemberBad);
         let named: BTreeSet<String> = bad.iter().filter_map(|finding| finding.place.device.clone()).collect();
         assert_eq!(named.len(), bad.len());
         // Whom the parts of a split copy are counted to that cannot be told apart, is the reader's.

@@ -7,8 +7,11 @@
 mod cases;
 mod classes;
 mod contents;
+mod devices;
 mod encryption;
 mod evidence;
+#[cfg(target_os = "linux")]
+mod fault_filter;
 mod identity;
 mod intent_logs;
 mod resume;

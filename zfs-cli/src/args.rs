@@ -66,6 +66,14 @@ pub(crate) struct InputArgs {
     /// Byte at which the member begins in each PATH, such as the start of a partition; takes K, M, G, T.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) offset: Option<u64>,
+    /// Map file of GNU ddrescue that says what of an image was rescued; the rest is not read. May be given several
+    /// times.
+    ///
+    /// Blocks that lie in what was not rescued count as unread, not as damaged. PATH is one of the paths given, or a file in
+    /// a directory given; without PATH= the map is that of the only one. It counts bytes from the start of PATH, whatever
+    /// --offset says.
+    #[arg(long, value_name = "[PATH=]FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) map: Vec<PathBuf>,
 }
 
 /// `zcheck scrub`.
@@ -96,6 +104,12 @@ pub(crate) struct ScrubArgs {
     /// Memory for queues and buffers, at least 64M. Suffixes are K, M, G and T, in powers of 1024.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_memory)]
     pub(crate) memory: u64,
+    /// Read at most so many bytes a second, over all devices; at least 64K.
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    pub(crate) rate_limit: Option<u64>,
+    /// Give way to other programs: the lowest priority for the CPU and, on Linux, for reading.
+    #[arg(long)]
+    pub(crate) nice: bool,
     /// Verify checksums only; do not decompress the blocks.
     #[arg(long)]
     pub(crate) no_decode: bool,
@@ -248,6 +262,12 @@ fn parse_memory(text: &str) -> Result<u64, String> {
     if bytes < Options::MEMORY_BYTES_MIN { Err("at least 64M is needed".to_owned()) } else { Ok(bytes) }
 }
 
+/// Parses a number of bytes a second. With less a single request would take minutes.
+fn parse_rate(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < 64 << 10 { Err("at least 64K a second is needed".to_owned()) } else { Ok(bytes) }
+}
+
 /// Parses `FILE` or `DATASET=FILE`. No name of a dataset has a `=` in it, or begins like a path.
 fn parse_key(text: &str) -> Result<KeyArg, String> {
     let (dataset, file) = match text.split_once('=') {
@@ -334,6 +354,8 @@ mod tests {
         assert!(parse_size("99999999999T").is_err());
         assert!(parse_memory("63M").is_err());
         assert_eq!(parse_memory("64M"), Ok(64 << 20));
+        assert!(parse_rate("65535").is_err());
+        assert_eq!(parse_rate("64K"), Ok(64 << 10));
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod args;
 mod commands;
 mod error;
 mod key;
+mod map;
+mod nice;
 mod open;
 mod output;
 mod progress;

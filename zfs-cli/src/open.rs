@@ -2,27 +2,32 @@
 
 use crate::args::InputArgs;
 use crate::error::Failure;
+use crate::map::maps_of;
 use crate::output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zfs_format::media::{self, Medium, Window};
+use zfs_format::media::{self, Mapped, Medium, RateLimit, RescueMap, Throttled, Window};
 use zfs_format::pool::{Assembly, Candidate, Selector};
 
 /// Opens all inputs and reads their labels; at least one.
 ///
 /// What lies in a directory and cannot be opened is passed over; what was named and cannot be opened is an error.
-pub(crate) fn candidates(input: &InputArgs) -> Result<Vec<Candidate>, Failure> {
-    let mut candidates = Vec::new();
+pub(crate) fn candidates(input: &InputArgs, limit: Option<&Arc<RateLimit>>) -> Result<Vec<Candidate>, Failure> {
+    let mut entries: Vec<(PathBuf, bool)> = Vec::new();
     for path in &input.paths {
         if path.is_dir() {
-            for entry in members_of(path)? {
-                match open(&entry, input.offset) {
-                    Ok(candidate) => candidates.push(candidate),
-                    Err(error) => output::warning(&error.message),
-                }
-            }
+            entries.extend(members_of(path)?.into_iter().map(|entry| (entry, false)));
         } else {
-            candidates.push(open(path, input.offset)?);
+            entries.push((path.clone(), true));
+        }
+    }
+    let maps = maps_of(&input.map, &entries.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>())?;
+    let mut candidates = Vec::new();
+    for (path, is_named) in entries {
+        match open(&path, input.offset, maps.get(&path).cloned(), limit) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(error) if is_named => return Err(error),
+            Err(error) => output::warning(&error.message),
         }
     }
     if candidates.is_empty() {
@@ -32,16 +37,28 @@ pub(crate) fn candidates(input: &InputArgs) -> Result<Vec<Candidate>, Failure> {
     Ok(candidates)
 }
 
-fn open(path: &Path, offset: Option<u64>) -> Result<Candidate, Failure> {
-    let medium = media::open(path).map_err(|error| Failure::operational(error.to_string()))?;
-    let Some(offset) = offset else { return Ok(Candidate::read(&medium)) };
-    let size = medium.bytes.size_bytes();
-    if offset >= size {
-        let message = format!("{}: --offset {offset} lies beyond its end ({size} bytes)", path.display());
-        return Err(Failure::operational(message));
+fn open(
+    path: &Path,
+    offset: Option<u64>,
+    map: Option<RescueMap>,
+    limit: Option<&Arc<RateLimit>>,
+) -> Result<Candidate, Failure> {
+    let Medium { path, mut bytes } = media::open(path).map_err(|error| Failure::operational(error.to_string()))?;
+    if let Some(limit) = limit {
+        bytes = Arc::new(Throttled::new(bytes, Arc::clone(limit)));
     }
-    let bytes = Arc::new(Window::new(medium.bytes, offset, u64::MAX));
-    Ok(Candidate::read(&Medium { path: medium.path, bytes }))
+    if let Some(map) = map {
+        bytes = Arc::new(Mapped::new(bytes, map));
+    }
+    if let Some(offset) = offset {
+        let size = bytes.size_bytes();
+        if offset >= size {
+            let message = format!("{}: --offset {offset} lies beyond its end ({size} bytes)", path.display());
+            return Err(Failure::operational(message));
+        }
+        bytes = Arc::new(Window::new(bytes, offset, u64::MAX));
+    }
+    Ok(Candidate::read(&Medium { path, bytes }))
 }
 
 /// The files and block devices of a directory, by name; not those below it.
@@ -73,8 +90,12 @@ fn is_medium(metadata: &std::fs::Metadata) -> bool {
 }
 
 /// Opens all inputs and puts one pool together. Named inputs that are no members are told on stderr.
-pub(crate) fn pool(input: &InputArgs, wanted: Option<&str>) -> Result<Assembly, Failure> {
-    let candidates = candidates(input)?;
+pub(crate) fn pool(
+    input: &InputArgs,
+    wanted: Option<&str>,
+    limit: Option<&Arc<RateLimit>>,
+) -> Result<Assembly, Failure> {
+    let candidates = candidates(input, limit)?;
     let assembly = Assembly::from_candidates(candidates, wanted.map(Selector::parse).as_ref())
         .map_err(|error| Failure::operational(error.to_string()))?;
     for ignored in &assembly.ignored {

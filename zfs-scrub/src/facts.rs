@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use zfs_format::Endian;
 use zfs_format::ondisk::features;
 use zfs_format::pool::{Assembly, Auxiliary, Member, PoolState};
-use zfs_format::vdev::{Layout, LeafId, VdevTree};
+use zfs_format::vdev::{Layout, Leaf, LeafId, VdevTree};
 
 /// What was counted on one device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -157,8 +157,11 @@ fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
         let numbers = node.leaf.and_then(|LeafId(leaf)| counted.leaves.get(leaf)).copied().unwrap_or_default();
         let leaf = node.leaf.and_then(|leaf| tree.leaf(leaf));
         let is_given = leaf.is_some_and(|leaf| leaf.medium.is_some());
+        let gone = leaf.and_then(|leaf| leaf.medium.as_ref()).and_then(|device| device.gone());
         let state = match (leaf.is_some(), is_given) {
             (true, false) => "UNAVAIL",
+            (true, true) if gone.is_some_and(|gone| gone.from == 0) => "UNAVAIL",
+            (true, true) if gone.is_some() => "FAULTED",
             (true, true) if node.is_offline => "OFFLINE",
             (true, true) if node.is_faulted => "FAULTED",
             (true, true) if numbers.read_errors + numbers.checksum_errors > 0 => "DEGRADED",
@@ -194,8 +197,9 @@ fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
     built.remove(&index).unwrap_or_default()
 }
 
-/// True when a device of the pool was not given.
+/// True when a device of the pool was not given, or disappeared.
 #[must_use]
 pub fn has_missing_members(tree: &VdevTree) -> bool {
-    tree.tops.iter().any(Option::is_none) || tree.leaves.iter().any(|leaf| leaf.medium.is_none())
+    let is_missing = |leaf: &Leaf| leaf.medium.as_ref().is_none_or(|device| device.gone().is_some());
+    tree.tops.iter().any(Option::is_none) || tree.leaves.iter().any(is_missing)
 }

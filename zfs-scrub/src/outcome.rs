@@ -216,8 +216,10 @@ impl Reading {
 /// Why something was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotCheckedReason {
-    /// It lies on a device that was not given.
+    /// It lies on a device that was not given, or that disappeared.
     MissingMember,
+    /// It lies where nothing was rescued, as a map says.
+    Unread,
     /// The block that points to it is lost.
     BadParent,
     /// It needs a key.
@@ -236,6 +238,7 @@ impl NotCheckedReason {
     pub fn word(self) -> &'static str {
         match self {
             Self::MissingMember => "missing_member",
+            Self::Unread => "unread",
             Self::BadParent => "bad_parent",
             Self::NoKey => "no_key",
             Self::Unsupported => "unsupported",

@@ -16,7 +16,7 @@ use zfs_scrub::remembered::remembered;
 /// Says what pool this is.
 pub(super) fn run(args: &InfoArgs, color: bool) -> Result<u8, Failure> {
     let keys = key::read(&args.key_file)?;
-    let mut assembly = open::pool(&args.input, args.pool.as_deref())?;
+    let mut assembly = open::pool(&args.input, args.pool.as_deref(), None)?;
     let mut info = gather(&mut assembly, &keys);
     info.history = args.history.then(|| history(&assembly)).flatten();
     let text = if args.json { render_json(&info) } else { Ok(render_text(&info, color)) };

@@ -9,7 +9,7 @@ use zfs_format::pool::{Candidate, ConfigState, DeviceLabels, Label, PoolState, S
 
 /// Shows labels and uberblocks.
 pub(super) fn run(args: &LabelArgs, color: bool) -> Result<u8, Failure> {
-    let candidates = open::candidates(&args.input)?;
+    let candidates = open::candidates(&args.input, None)?;
     if let Some(first) = candidates.first().filter(|_| candidates.iter().all(Candidate::is_blank)) {
         return Err(Failure::operational(format!("{}: {}", first.path, first.why_not())));
     }

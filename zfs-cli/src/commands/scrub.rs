@@ -7,11 +7,12 @@ use crate::report::json::Json;
 use crate::report::text::Text;
 use crate::report::{Detail, Report};
 use crate::state_file::StateFile;
-use crate::{key, open, output};
+use crate::{key, nice, open, output};
 use std::sync::Arc;
 use std::time::Duration;
 use zfs_format::block::Work;
 use zfs_format::dataset::{GivenKey, unlock};
+use zfs_format::media::RateLimit;
 use zfs_scrub::options::Progress;
 use zfs_scrub::outcome::exit;
 use zfs_scrub::resume::{Resuming, SavedRun};
@@ -25,6 +26,10 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) fn run(args: &ScrubArgs, color: bool) -> Result<u8, Failure> {
     // Before signals are caught: who is asked for a passphrase may want to leave.
     let keys = key::read(&args.key_file)?;
+    if args.nice {
+        // Before there are other threads: they take it from this one.
+        nice::give_way();
+    }
     let progress = Arc::new(Progress::default());
     stop_on_signal(&progress);
     let outcome = run_scrub(args, &keys, &options(args), &progress)?;
@@ -90,7 +95,8 @@ fn run_scrub(
     options: &Options,
     progress: &Arc<Progress>,
 ) -> Result<Outcome, Failure> {
-    let mut assembly = open::pool(&args.input, args.pool.as_deref())?;
+    let limit = args.rate_limit.map(|rate| Arc::new(RateLimit::new(rate)));
+    let mut assembly = open::pool(&args.input, args.pool.as_deref(), limit.as_ref())?;
     unlock(&mut assembly, keys, &mut Work::default())
         .map_err(|error| Failure::operational(format!("pool {}: a given key is of no use: {error}", assembly.name)))?;
     let fail = |error: ScrubError| Failure::operational(error.to_string());

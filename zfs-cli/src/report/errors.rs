@@ -236,7 +236,8 @@ fn copy_result(copy: &CopyEvidence) -> &'static str {
         (CopyResult::Checksum, _) => "wrong checksum",
         (CopyResult::Ok, _) => "good",
         (CopyResult::ReadError, _) => "read error",
-        (CopyResult::Missing, _) => "not given",
+        (CopyResult::Missing, _) => "not there",
+        (CopyResult::Unread, _) => "never read",
         (CopyResult::Stale, _) => "out of date",
         (CopyResult::OutOfRange, _) => "beyond the end of the device",
         (CopyResult::Undecodable, _) => "does not decode",
@@ -410,6 +411,7 @@ fn not_checked_item(item: &NotChecked) -> String {
     let numbers = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
     let why = match item.reason {
         NotCheckedReason::MissingMember => "a member is missing",
+        NotCheckedReason::Unread => "not rescued",
         NotCheckedReason::BadParent => "the block that leads there is lost",
         NotCheckedReason::NoKey => "no key",
         NotCheckedReason::Unsupported => "this version cannot read it",

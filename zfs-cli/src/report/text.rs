@@ -164,6 +164,10 @@ fn status(view: &View<'_>) -> Vec<String> {
     if let Some(sentence) = missing_members(view) {
         sentences.push(sentence);
     }
+    for finding in view.outcome.findings.iter().filter(|finding| finding.kind == Kind::MemberGone) {
+        let device = finding.place.device.as_deref().map(name).unwrap_or_default();
+        sentences.push(format!("Member {device}, or its end, disappeared while it was read."));
+    }
     if view.has(exit::CANCELLED) {
         sentences.push("The check was cancelled before its end.".to_owned());
     }
@@ -323,6 +327,7 @@ fn next(page: &mut Page, view: &View<'_>) {
         hints.push(format!("`zcheck explain {}` says more", Kind::ContentsExchanged.entry().code));
         return write_hints(page, &hints);
     }
+    let is_gone = outcome.findings.iter().any(|finding| finding.kind == Kind::MemberGone);
     // What lies on members that were not given is not known to be lost.
     if !view.missing.is_empty() {
         let first = view.missing.iter().filter(|vdev| vdev.unlocks_blocks > 0).max_by_key(|vdev| vdev.unlocks_blocks);
@@ -332,9 +337,17 @@ fn next(page: &mut Page, view: &View<'_>) {
         });
         let first = first.unwrap_or_default();
         hints.push(format!("give the missing members, too, or the directory they lie in{first}"));
-    } else if view.root_lost.is_some() {
+    } else if view.root_lost.is_some() && !is_gone {
         hints.push(
             "copy the devices before you try anything; an older state may be whole: `zpool import -Fn`".to_owned(),
+        );
+    }
+    if is_gone {
+        hints.push("bring back what disappeared, and check again".to_owned());
+    }
+    if outcome.not_checked.iter().any(|left| left.reason == NotCheckedReason::Unread) {
+        hints.push(
+            "let ddrescue go on with the same map, and check again: what was not rescued may be whole".to_owned(),
         );
     }
     let pool = name(&outcome.pool.name);

@@ -4,7 +4,7 @@ use super::redundancy::Strength;
 use super::striped::{Answer, CellRead, StripedRead};
 use super::{BlockReader, CopyRead, CopyState, OnBad, Role};
 use crate::Txg;
-use crate::media::MediaError;
+use crate::media::{MediaError, ReadAt};
 use crate::ondisk::blkptr::{Blkptr, Dva};
 use crate::vdev::{LeafId, Place, Side};
 
@@ -136,6 +136,8 @@ impl BlockReader<'_> {
         match medium.read_at(buffer, offset) {
             Ok(()) => CopyState::Good,
             Err(MediaError::OutOfRange { .. }) => CopyState::OutOfRange,
+            Err(MediaError::Gone { .. }) => CopyState::Missing,
+            Err(MediaError::Unread { .. }) => CopyState::Unread,
             Err(error) => CopyState::Failed(error),
         }
     }

@@ -37,8 +37,10 @@ pub enum CopyState {
     BadChecksum,
     /// The device did not give the bytes.
     Failed(MediaError),
-    /// The device was not given.
+    /// The device was not given, or disappeared during the run.
     Missing,
+    /// It lies where an image holds nothing that was read from the disk, as its rescue map says.
+    Unread,
     /// The bytes are not those of the block, on a device that is known to be out of date for its txg.
     Stale,
     /// The address lies outside the device or names no vdev.
@@ -56,10 +58,17 @@ impl CopyState {
         matches!(self, Self::Good)
     }
 
-    /// True when the copy says nothing about damage: its device is absent or out of date, or this version cannot read it.
+    /// True when the copy says nothing about damage: its device is absent or out of date, its bytes were never rescued, or
+    /// this version cannot read it.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Missing | Self::Stale | Self::Unsupported(_))
+        matches!(self, Self::Missing | Self::Unread | Self::Stale | Self::Unsupported(_))
+    }
+
+    /// True when there is no device, or nothing of it was read there.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Missing | Self::Unread)
     }
 }
 

@@ -143,7 +143,7 @@ impl BlockReader<'_> {
             }
             let state =
                 if bytes.is_empty() { CopyState::Good } else { self.read_leaf(leaf, cell.device_offset_bytes, bytes) };
-            if !matches!(state, CopyState::Good | CopyState::Missing) {
+            if !state.is_good() && !state.is_absent() {
                 return None;
             }
             found.push(CellRead {
@@ -201,8 +201,7 @@ impl BlockReader<'_> {
     fn read_cell(&self, bp: &Blkptr, vdev: &Striped, cell: &Cell, is_parity: bool) -> CellRead {
         let mut answers: Vec<Answer> =
             vdev.sources(self.tree, cell).into_iter().map(|source| self.ask(bp, source, cell)).collect();
-        let rank =
-            |answer: &Answer| (!answer.state.is_good(), matches!(answer.state, CopyState::Missing), answer.is_stale);
+        let rank = |answer: &Answer| (!answer.state.is_good(), answer.state.is_absent(), answer.is_stale);
         let best = (0..answers.len()).min_by_key(|&index| answers.get(index).map(rank));
         let nobody = Answer { leaf: None, is_stale: false, state: CopyState::Missing, bytes: Vec::new() };
         CellRead {
@@ -250,14 +249,15 @@ impl StripedRead {
     /// Why more cells cannot be read than `parity` makes up for. Devices that are not there explain it by themselves when
     /// they are too many; otherwise it is a device that failed.
     fn why_unreadable(&self, parity: usize) -> CopyState {
-        let is_missing = |cell: &&CellRead| matches!(cell.answer.state, CopyState::Missing);
+        let is_missing = |cell: &&CellRead| cell.answer.state.is_absent();
         let mut missing: Vec<usize> = self.cells.iter().filter(is_missing).map(|cell| cell.child).collect();
         missing.sort_unstable();
         missing.dedup();
         let failed = self.cells.iter().find(|cell| !cell.answer.state.is_good() && !is_missing(cell));
         match failed {
             Some(cell) if missing.len() <= parity => cell.answer.state.clone(),
-            _ => CopyState::Missing,
+            _ if self.cells.iter().any(|cell| matches!(cell.answer.state, CopyState::Missing)) => CopyState::Missing,
+            _ => CopyState::Unread,
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`BlockReader`](super::BlockReader) that [has windows](super::BlockReader::with_windows) finds the bytes there. What no
 //! window holds is read from the device, so a request that failed costs nothing but time.
 
+use crate::media::{ALIGN_BYTES, AlignedBuffer, whole_sectors};
 use crate::ondisk::blkptr::Blkptr;
 use crate::vdev::{LeafId, Place, Side, VdevTree};
 
@@ -29,7 +30,7 @@ pub struct Windows {
     ranges: Vec<Range>,
     /// By device, then offset; they do not overlap.
     windows: Vec<Window>,
-    bytes: Vec<u8>,
+    bytes: AlignedBuffer,
 }
 
 /// What [`Windows::load`] did.
@@ -67,6 +68,8 @@ impl Windows {
         }
         self.ranges.sort_unstable();
         let mut loaded = Loaded::default();
+        // Memory that is never touched costs nothing.
+        self.bytes.reserve(bytes_max);
         let mut used = 0;
         let mut rest = self.ranges.as_slice();
         while let Some(&first) = rest.first() {
@@ -85,24 +88,22 @@ impl Windows {
             rest = rest.get(count..).unwrap_or_default();
             let length = usize::try_from(joined.end_bytes - joined.start_bytes).unwrap_or(usize::MAX);
             // A range alone is read as well by whoever needs it.
-            if count < 2 || length > bytes_max.saturating_sub(used) {
+            if count < 2 || length.saturating_add(ALIGN_BYTES) > bytes_max.saturating_sub(used) {
                 loaded.requests += count as u64;
                 loaded.bytes = loaded.bytes.saturating_add(length as u64 - skipped);
                 continue;
             }
-            if self.bytes.len() < used + length {
-                self.bytes.resize(used + length, 0);
-            }
             let Some(medium) = tree.leaf(joined.leaf).and_then(|leaf| leaf.medium.as_ref()) else { continue };
-            let Some(target) = self.bytes.get_mut(used..used + length) else { continue };
+            let length = whole_sectors(medium.as_ref(), joined.start_bytes, length);
+            let Some(target) = self.bytes.bytes_mut().get_mut(used..used + length) else { continue };
             loaded.requests += 1;
-            if medium.read_at(target, joined.start_bytes).is_err() {
+            if medium.read_extent(target, joined.start_bytes).is_err() {
                 loaded.failed += 1;
             } else {
                 loaded.bytes = loaded.bytes.saturating_add(length as u64);
                 loaded.skipped_bytes = loaded.skipped_bytes.saturating_add(skipped);
                 self.windows.push(Window { range: joined, at: used });
-                used += length;
+                used += length.next_multiple_of(ALIGN_BYTES);
             }
         }
         loaded
@@ -116,7 +117,7 @@ impl Windows {
             return None;
         }
         let at = window.at.checked_add(usize::try_from(offset - window.range.start_bytes).ok()?)?;
-        self.bytes.get(at..at.checked_add(length)?)
+        self.bytes.bytes().get(at..at.checked_add(length)?)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Files and block devices, read by position.
 
-use super::{MediaError, ReadAt, check_range};
+#[cfg(target_os = "linux")]
+use super::direct::{self, Direct};
+use super::{MediaError, ReadAt, SECTOR_BYTES, check_range};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
@@ -11,6 +13,10 @@ use std::sync::Arc;
 pub struct FileMedium {
     file: File,
     size: u64,
+    sector: u64,
+    /// How to ask a block device that is read past the page cache.
+    #[cfg(target_os = "linux")]
+    direct: Option<Direct>,
 }
 
 impl FileMedium {
@@ -24,10 +30,23 @@ impl FileMedium {
         if let Some(kind) = kind_that_cannot_be_read(&std::fs::metadata(path).map_err(fail)?) {
             return Err(MediaError::NotAMedium { path: path.to_path_buf(), kind });
         }
-        let mut file = File::open(path).map_err(fail)?;
-        // The length in the metadata of a block device is 0; the end found by seeking is right for both.
-        let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
-        Ok(Self { file, size })
+        #[cfg(target_os = "linux")]
+        if is_block_device(path)
+            && let Some((file, direct)) = direct::open(path)
+        {
+            let medium = Self::from_file(file).map_err(fail)?;
+            return Ok(Self { direct: Some(direct), ..medium });
+        }
+        Self::from_file(File::open(path).map_err(fail)?).map_err(fail)
+    }
+
+    /// Whether it is read past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.direct.is_some();
+        #[cfg(not(target_os = "linux"))]
+        false
     }
 
     /// Takes an open file.
@@ -35,8 +54,44 @@ impl FileMedium {
     /// # Errors
     /// What seeking to its end reports.
     pub fn from_file(mut file: File) -> io::Result<Self> {
+        // The length in the metadata of a block device is 0; the end found by seeking is right for both.
         let size = file.seek(SeekFrom::End(0))?;
-        Ok(Self { file, size })
+        Ok(Self {
+            sector: physical_sector_bytes(&file),
+            file,
+            size,
+            #[cfg(target_os = "linux")]
+            direct: None,
+        })
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Some(direct) = &self.direct {
+            return direct.read_exact_at(&self.file, buffer, offset);
+        }
+        read_exact_at(&self.file, buffer, offset)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// The physical sector of a block device (which may be larger than the one it is addressed by); 512 for files.
+fn physical_sector_bytes(file: &File) -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        let logical = rustix::fs::ioctl_blksszget(file).unwrap_or(0);
+        let physical = rustix::fs::ioctl_blkpbszget(file).unwrap_or(0);
+        u64::from(logical.max(physical)).max(SECTOR_BYTES)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        SECTOR_BYTES
     }
 }
 
@@ -95,11 +150,20 @@ impl ReadAt for FileMedium {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), MediaError> {
         check_range(offset, buffer.len(), self.size)?;
         let length = buffer.len();
-        read_exact_at(&self.file, buffer, offset).map_err(|source| MediaError::Read {
+        self.read_exact_at(buffer, offset).map_err(|source| MediaError::Read {
             offset,
             length,
             source: Arc::new(source),
         })
+    }
+
+    fn sector_bytes(&self) -> u64 {
+        self.sector
+    }
+
+    fn size_now_bytes(&self) -> u64 {
+        // Reads are by position, so that no one minds where the file's own position is.
+        (&self.file).seek(SeekFrom::End(0)).map_or(0, |size| size.min(self.size))
     }
 }
 
@@ -148,6 +212,7 @@ mod tests {
         let medium = FileMedium::open(file.path()).unwrap();
         file.as_file().set_len(10).unwrap();
         assert!(matches!(medium.read_at(&mut [0; 60], 0), Err(MediaError::Read { .. })));
+        assert_eq!((medium.size_bytes(), medium.size_now_bytes()), (100, 10));
     }
 
     #[test]

@@ -1,14 +1,25 @@
 //! Where bytes come from: files, block devices, compressed images. Read-only by type: nothing here can write.
 //!
-//! [`open`] turns a path into a [`Medium`]; [`ReadAt`] is all the upper floors see. [`probe`] says what an input is
+//! [`open`] turns a path into a [`Medium`]; a [`Device`] is what the upper floors read. [`probe`] says what an input is
 //! when it is not a ZFS device.
 
+mod aligned;
+mod bad_ranges;
+mod device;
+#[cfg(target_os = "linux")]
+mod direct;
 mod file;
 mod mmap;
 pub mod probe;
+mod rescue_map;
 mod spool;
+mod throttle;
 
+pub use aligned::{ALIGN_BYTES, AlignedBuffer, whole_sectors};
+pub use device::{Device, DeviceReport, Gone};
 pub use file::{FileId, FileMedium};
+pub use rescue_map::{Mapped, RescueMap, RescueMapError};
+pub use throttle::{RateLimit, Throttled};
 
 use std::fmt;
 use std::io;
@@ -35,7 +46,16 @@ pub enum MediaError {
     /// The range ends beyond the medium.
     #[error("{length} bytes at {offset} end beyond the medium of {size} bytes")]
     OutOfRange { offset: u64, length: usize, size: u64 },
+    /// The device, or this part of it, disappeared while it was read.
+    #[error("cannot read {length} bytes at {offset}: the device is gone from byte {from} on")]
+    Gone { offset: u64, length: usize, from: u64 },
+    /// The map of a rescued image says that a part of the range was never read.
+    #[error("{length} bytes at {offset} were not all rescued ({map})")]
+    Unread { offset: u64, length: usize, map: Arc<str> },
 }
+
+/// What errors of a medium concern at least, unless it says otherwise.
+const SECTOR_BYTES: u64 = 512;
 
 /// A read-only sequence of bytes that many threads may read at once.
 pub trait ReadAt: Send + Sync + fmt::Debug {
@@ -45,8 +65,24 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Fills `buffer` with the bytes at `offset`, or fails as a whole.
     ///
     /// # Errors
-    /// [`MediaError::OutOfRange`] when the range ends beyond the medium, [`MediaError::Read`] when the medium fails.
+    /// [`MediaError::OutOfRange`] when the range ends beyond the medium, [`MediaError::Read`] when the medium fails,
+    /// [`MediaError::Gone`], [`MediaError::Unread`].
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), MediaError>;
+
+    /// Size of its physical sectors: what cannot be read is a whole one.
+    fn sector_bytes(&self) -> u64 {
+        SECTOR_BYTES
+    }
+
+    /// How large it is right now: less than [`ReadAt::size_bytes`] when it was cut short or disappeared.
+    fn size_now_bytes(&self) -> u64 {
+        self.size_bytes()
+    }
+
+    /// The map of what was rescued, when only a part of it holds what the disk held.
+    fn map(&self) -> Option<&RescueMap> {
+        None
+    }
 }
 
 /// Fails unless `length` bytes at `offset` lie inside a medium of `size` bytes.
@@ -92,9 +128,23 @@ impl ReadAt for Window {
         check_range(offset, buffer.len(), self.size)?;
         self.inner.read_at(buffer, self.start.saturating_add(offset))
     }
+
+    fn sector_bytes(&self) -> u64 {
+        // As much of the sectors' grid as is left where the window begins inside one.
+        let shared = self.start.trailing_zeros().min(self.inner.sector_bytes().trailing_zeros());
+        1_u64.checked_shl(shared).unwrap_or(SECTOR_BYTES).max(SECTOR_BYTES)
+    }
+
+    fn size_now_bytes(&self) -> u64 {
+        self.inner.size_now_bytes().saturating_sub(self.start).min(self.size)
+    }
+
+    fn map(&self) -> Option<&RescueMap> {
+        self.inner.map()
+    }
 }
 
-/// Opens an image, a block device, or a zstd-compressed image (`.zst`, unpacked into an unlinked temporary file).
+/// Opens an image, a block device (past the page cache, on Linux), or a zstd-compressed image (`.zst`, unpacked into an unlinked temporary file).
 ///
 /// # Errors
 /// [`MediaError::Open`], [`MediaError::NotAMedium`] for directories and pipes, [`MediaError::Unpack`].

@@ -6,7 +6,7 @@ use super::duplicate::{Duplicate, pool_labels, unique};
 use super::labels::{DeviceLabels, Label};
 use crate::block::KeyRing;
 use crate::codec::checksum::Salt;
-use crate::media::{FileId, Medium, ReadAt};
+use crate::media::{Device, FileId, Medium};
 use crate::ondisk::features;
 use crate::ondisk::label::uberblock_slots;
 use crate::ondisk::nvlist::NvList;
@@ -53,7 +53,7 @@ pub struct Member {
     /// The path it was opened by.
     pub path: String,
     /// Its bytes.
-    pub medium: Arc<dyn ReadAt>,
+    pub medium: Arc<Device>,
     /// Its labels.
     pub labels: DeviceLabels,
     /// Its own guid.

@@ -2,7 +2,7 @@
 
 use super::labels::{ConfigState, DeviceLabels, Label};
 use crate::Guid;
-use crate::media::{FileId, Medium, ReadAt, probe};
+use crate::media::{Device, FileId, Medium, probe};
 use crate::ondisk::nvlist::NvList;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct Candidate {
     /// The path it was opened by.
     pub path: String,
     /// Its bytes.
-    pub medium: Arc<dyn ReadAt>,
+    pub medium: Arc<Device>,
     /// Its labels.
     pub labels: DeviceLabels,
     /// Which file or block device it is, where that is known.
@@ -23,10 +23,11 @@ impl Candidate {
     /// Reads the labels of an opened medium.
     #[must_use]
     pub fn read(medium: &Medium) -> Self {
+        let device = Device::new(Arc::clone(&medium.bytes));
         Self {
             path: medium.path.display().to_string(),
-            medium: Arc::clone(&medium.bytes),
-            labels: DeviceLabels::read(&*medium.bytes),
+            labels: DeviceLabels::read(&device),
+            medium: Arc::new(device),
             file: FileId::of(&medium.path),
         }
     }

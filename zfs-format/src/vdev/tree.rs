@@ -2,7 +2,7 @@
 
 use crate::Guid;
 use crate::Txg;
-use crate::media::ReadAt;
+use crate::media::Device;
 use crate::ondisk::nvlist::NvList;
 use crate::ondisk::uberblock::{ScratchState, Uberblock};
 use crate::vdev::AllocationClass;
@@ -31,7 +31,7 @@ pub struct Leaf {
     /// The path it was opened by.
     pub opened_as: Option<String>,
     /// Its bytes; `None` when it was not given.
-    pub medium: Option<Arc<dyn ReadAt>>,
+    pub medium: Option<Arc<Device>>,
     /// Txgs of which it is known not to hold everything (its DTL): it was away, or is being filled.
     pub missing_txgs: TxgRanges,
 }
@@ -425,7 +425,7 @@ impl VdevTree {
     }
 
     /// Gives a medium to the leaf with this guid. False when the tree has no such leaf.
-    pub fn attach(&mut self, guid: Guid, opened_as: &str, medium: &Arc<dyn ReadAt>) -> bool {
+    pub fn attach(&mut self, guid: Guid, opened_as: &str, medium: &Arc<Device>) -> bool {
         let mut found = false;
         for leaf in self.leaves.iter_mut().filter(|leaf| leaf.guid == guid && leaf.medium.is_none()) {
             leaf.opened_as = Some(opened_as.to_owned());

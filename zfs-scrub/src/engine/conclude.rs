@@ -14,7 +14,8 @@ use crate::remembered::remembered;
 use crate::scope::{Share, bad_at_most};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use zfs_format::pool::Assembly;
+use zfs_format::media::{MediaError, ReadAt, RescueMap};
+use zfs_format::pool::{Assembly, ConfigState};
 use zfs_format::vdev::VdevTree;
 
 /// What the counters know of blocks that were not checked.
@@ -25,12 +26,20 @@ pub(super) fn gather_not_checked(
     progress: &Progress,
     not_checked: &mut Vec<NotChecked>,
 ) {
-    use NotCheckedReason::{BadParent, Cancelled, MissingMember, NoKey, Unsupported};
+    use NotCheckedReason::{BadParent, Cancelled, MissingMember, NoKey, Unread, Unsupported};
     let mut add = |reason, what: String, blocks, bytes| not_checked.push(NotChecked { reason, what, blocks, bytes });
     for (leaf, counted) in assembly.tree.leaves.iter().zip(&counters.leaves) {
         let (copies, bytes) = (counted.missing_copies.load(Relaxed), counted.missing_bytes.load(Relaxed));
         if copies > 0 {
-            add(MissingMember, format!("copies on {}", leaf.name), Some(copies), Some(bytes));
+            let is_gone = leaf.medium.as_ref().is_some_and(|device| device.gone().is_some());
+            let why = if is_gone { ", which disappeared during the run" } else { "" };
+            add(MissingMember, format!("copies on {}{why}", leaf.name), Some(copies), Some(bytes));
+        }
+        let (copies, bytes) = (counted.unread_copies.load(Relaxed), counted.unread_bytes.load(Relaxed));
+        if copies > 0 {
+            let map = leaf.medium.as_ref().and_then(|device| device.map()).map_or("its map", RescueMap::name);
+            let what = format!("copies in ranges of {} that were never read ({map})", leaf.name);
+            add(Unread, what, Some(copies), Some(bytes));
         }
     }
     for (leaf, counted) in assembly.tree.leaves.iter().zip(&counters.leaves) {
@@ -68,6 +77,14 @@ pub(super) fn gather_not_checked(
     if encrypted > 0 {
         let what = "content of encrypted blocks (their checksums were verified)";
         add(NoKey, what.into(), Some(encrypted), None);
+    }
+    for member in &assembly.members {
+        for label in &member.labels.labels {
+            if let ConfigState::Unreadable(MediaError::Unread { map, .. }) = &label.config {
+                let device = facts::leaf_name(&assembly.tree, member);
+                add(Unread, format!("label {} of {device}, which was never read ({map})", label.index), None, None);
+            }
+        }
     }
     for rival in assembly.duplicates.iter().filter(|duplicate| duplicate.is_rival()) {
         let what = format!("{}, which claims to be the same member as {}", rival.path, rival.used);

@@ -17,6 +17,9 @@ pub(super) struct LeafCounters {
     /// Copies on this device that were not looked at because it was not given.
     pub(super) missing_copies: AtomicU64,
     pub(super) missing_bytes: AtomicU64,
+    /// Copies and columns that were never rescued from it, as its map says.
+    pub(super) unread_copies: AtomicU64,
+    pub(super) unread_bytes: AtomicU64,
     /// Copies and columns that were read from it.
     pub(super) parts: AtomicU64,
     /// Blocks that cannot be read without this device, and could be with it alone.
@@ -42,7 +45,7 @@ pub(super) struct TopCounters {
 
 impl LeafCounters {
     /// All numbers, always in the same order.
-    fn all(&self) -> [&AtomicU64; 8] {
+    fn all(&self) -> [&AtomicU64; 10] {
         let Self {
             read_errors,
             checksum_errors,
@@ -50,10 +53,23 @@ impl LeafCounters {
             stale_copies,
             missing_copies,
             missing_bytes,
+            unread_copies,
+            unread_bytes,
             parts,
             unlocks,
         } = self;
-        [read_errors, checksum_errors, bytes_read, stale_copies, missing_copies, missing_bytes, parts, unlocks]
+        [
+            read_errors,
+            checksum_errors,
+            bytes_read,
+            stale_copies,
+            missing_copies,
+            missing_bytes,
+            unread_copies,
+            unread_bytes,
+            parts,
+            unlocks,
+        ]
     }
 }
 
@@ -288,6 +304,14 @@ impl Counters {
         // In the array of dnodes, and above it, the fill count is one of objects.
         let counter = if bookmark.object == 0 { &self.hidden_objects } else { &self.hidden_blocks };
         counter.fetch_add(fill, Relaxed);
+    }
+
+    /// A copy or column lies where nothing was rescued.
+    pub(super) fn add_unread(&self, leaf: LeafId, bytes: u64) {
+        if let Some(leaf) = self.leaves.get(leaf.0) {
+            leaf.unread_copies.fetch_add(1, Relaxed);
+            leaf.unread_bytes.fetch_add(bytes, Relaxed);
+        }
     }
 
     pub(super) fn add_missing(&self, leaf: LeafId, copies: u64, bytes: u64) {

@@ -94,6 +94,7 @@ impl Shared<'_> {
                     self.counters.add_stale(leaf);
                 }
                 CopyState::Missing => self.counters.add_missing(leaf, 1, part.length_bytes),
+                CopyState::Unread => self.counters.add_unread(leaf, part.length_bytes),
                 _ => {}
             }
         }
@@ -127,13 +128,20 @@ impl Shared<'_> {
             self.count_decoded(bp, verification);
         }
         let is_suspect = |copy: &&CopyRead| (copy.copy, copy.leaf) == (suspect.copy, Some(suspect.leaf));
-        match verification.copies.iter().find(is_suspect).map(|copy| (&copy.state, copy.dva.asize_bytes)) {
-            Some((CopyState::Stale, _)) => self.counters.add_stale(suspect.leaf),
-            Some((CopyState::Unsupported(_), bytes)) => self.count_unsupported(bp, bytes),
-            _ => {}
+        if let Some(copy) = verification.copies.iter().find(is_suspect) {
+            match copy.state {
+                CopyState::Stale => self.counters.add_stale(suspect.leaf),
+                CopyState::Unsupported(_) => self.count_unsupported(bp, copy.dva.asize_bytes),
+                // The device disappeared since the walk; what is missing from the start is counted there.
+                CopyState::Missing => self.counters.add_missing(suspect.leaf, 1, copy.length_bytes),
+                CopyState::Unread => self.counters.add_unread(suspect.leaf, copy.length_bytes),
+                _ => {}
+            }
         }
         // Of several copies that are not good the first one corrects what was counted.
-        let is_weaker = |copy: &&CopyRead| !copy.state.is_good() && !matches!(copy.state, CopyState::Missing);
+        let is_given = |copy: &CopyRead| copy.leaf.is_some_and(|leaf| self.reader.tree().is_given(leaf));
+        let is_weaker =
+            |copy: &&CopyRead| !copy.state.is_good() && (!matches!(copy.state, CopyState::Missing) || is_given(copy));
         if verification.copies.iter().find(is_weaker).is_some_and(|first| is_suspect(&first)) {
             let assumed = assumed(self.reader.tree(), bp);
             self.counters.take_redundancy(&assumed);
@@ -221,7 +229,7 @@ impl Shared<'_> {
             Some(ReadError::Pointer(error)) => (Kind::PointerInvalid, error.to_string()),
             Some(ReadError::Undecodable { source }) => (Kind::BlockUndecodable, source.to_string()),
             _ if bad.is_empty() && !is_lost => return,
-            _ => (kind_of(&bad), message(bp, copies, is_lost, is_unsure)),
+            _ => (kind_of(&bad, copies), message(bp, copies, is_lost, is_unsure)),
         };
         let is_whole = match error {
             None | Some(ReadError::NoKey | ReadError::WrongMac | ReadError::Redacted) => true,
@@ -359,6 +367,7 @@ impl Shared<'_> {
                     CopyState::BadChecksum | CopyState::Broken(_) => CopyResult::Checksum,
                     CopyState::Failed(_) => CopyResult::ReadError,
                     CopyState::Missing => CopyResult::Missing,
+                    CopyState::Unread => CopyResult::Unread,
                     CopyState::Stale => CopyResult::Stale,
                     CopyState::OutOfRange => CopyResult::OutOfRange,
                     CopyState::Unsupported(_) => CopyResult::Unsupported,
@@ -379,22 +388,25 @@ fn message(bp: &Blkptr, copies: &[CopyRead], is_lost: bool, is_unsure: bool) -> 
     let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     let is_striped = copies.iter().any(|copy| copy.role != Role::Copy);
     let parts: Vec<&CopyRead> = copies.iter().filter(|copy| !is_striped || copy.role != Role::Copy).collect();
-    let bad = parts.iter().filter(|copy| !copy.state.is_good()).count();
+    let unread = parts.iter().filter(|copy| matches!(copy.state, CopyState::Unread)).count();
+    let bad = parts.iter().filter(|copy| !copy.state.is_good()).count() - unread;
     let total = parts.len();
+    let unread = if unread > 0 { format!(", {unread} never read") } else { String::new() };
     let what = match (is_striped, is_lost) {
-        (false, true) => format!("{bad} of {total} copies bad, no good copy"),
-        (false, false) if is_unsure => format!("{bad} of {total} copies bad or not to be read by this version"),
-        (false, false) => format!("{bad} of {total} copies bad, other copies are good"),
+        (false, true) => format!("{bad} of {total} copies bad{unread}, no good copy"),
+        (false, false) if is_unsure => format!("{bad} of {total} copies bad or not to be read by this version{unread}"),
+        (false, false) => format!("{bad} of {total} copies bad{unread}, other copies are good"),
         (true, true) if copies.iter().any(|copy| matches!(copy.state, CopyState::Missing)) => {
             "too many of its columns are missing to rebuild it".to_owned()
         }
+        (true, true) if !unread.is_empty() => "too many of its columns were never read to rebuild it".to_owned(),
         (true, true) => "it cannot be rebuilt from its columns".to_owned(),
-        (true, false) => format!("{bad} of {total} columns bad, the content was read or rebuilt"),
+        (true, false) => format!("{bad} of {total} columns bad{unread}, the content was read or rebuilt"),
     };
     format!("{what}; {} {} bytes{reason}", bp.checksum_kind(), bp.psize_bytes())
 }
 
-fn kind_of(bad: &[&CopyRead]) -> Kind {
+fn kind_of(bad: &[&CopyRead], copies: &[CopyRead]) -> Kind {
     let has = |wanted: fn(&CopyState) -> bool| bad.iter().any(|copy| wanted(&copy.state));
     if has(|state| matches!(state, CopyState::BadChecksum | CopyState::Broken(_))) {
         Kind::BlockChecksum
@@ -402,6 +414,10 @@ fn kind_of(bad: &[&CopyRead]) -> Kind {
         Kind::BlockReadError
     } else if has(|state| matches!(state, CopyState::OutOfRange)) {
         Kind::BlockOutOfRange
+    } else if copies.iter().any(|copy| matches!(copy.state, CopyState::Unread))
+        && !copies.iter().any(|copy| matches!(copy.state, CopyState::Missing))
+    {
+        Kind::BlockUnread
     } else {
         Kind::BlockMissing
     }

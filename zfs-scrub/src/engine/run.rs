@@ -13,7 +13,7 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
-use crate::passes::{exchange, features, keys, labels, missing_logs, notices};
+use crate::passes::{devices, exchange, features, keys, labels, missing_logs, notices};
 use crate::resume::{Identity, Resuming};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -95,6 +95,8 @@ fn run(
     }
     counters.add(&leaf_counters.values());
     let mut not_checked = walked.not_checked;
+    // Before anything is read where this pool has no blocks.
+    contents.findings.extend(devices::check(&assembly.tree));
     if !progress.is_cancelled() {
         contents.findings.extend(exchange::check(assembly, &contents.findings));
     }

@@ -7,6 +7,7 @@ use super::queue::Queued;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, PoisonError};
 use zfs_format::block::{BlockReader, Loaded, MacState, Windows, Work};
+use zfs_format::media::{AlignedBuffer, ReadAt, whole_sectors};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::CompressKind;
 use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
@@ -14,7 +15,7 @@ use zfs_format::ondisk::label::VDEV_LABEL_START_BYTES;
 /// Buffers of one worker, reused from task to task.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    extent: Vec<u8>,
+    extent: AlignedBuffer,
     pub(super) windows: Windows,
     pub(super) work: Work,
 }
@@ -95,13 +96,11 @@ fn verify_group(
 fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &mut Buffers, permits: &Permits) {
     let medium = shared.reader.tree().leaf(extent.leaf).and_then(|leaf| leaf.medium.as_ref());
     let Some(medium) = medium else { return };
-    let length = usize::try_from(extent.length_bytes).unwrap_or(0);
-    if buffers.extent.len() < length {
-        buffers.extent.resize(length, 0);
-    }
-    let bytes = buffers.extent.get_mut(..length).unwrap_or_default();
     let start = extent.start_bytes.saturating_add(VDEV_LABEL_START_BYTES);
-    let is_read = medium.read_at(bytes, start).is_ok();
+    let length = whole_sectors(medium.as_ref(), start, usize::try_from(extent.length_bytes).unwrap_or(0));
+    buffers.extent.reserve(length);
+    let bytes = buffers.extent.bytes_mut().get_mut(..length).unwrap_or_default();
+    let is_read = medium.read_extent(bytes, start).is_ok();
     let mut permit = is_read.then(|| permits.take());
     let (mut copies, mut copies_bytes) = (0, 0);
     let mut needed_end = extent.start_bytes;
@@ -112,7 +111,7 @@ fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &m
         needed_end = needed_end.max(target.offset_bytes.saturating_add(target.size_bytes.into()));
         let at = usize::try_from(target.offset_bytes - extent.start_bytes).unwrap_or(usize::MAX);
         let size = target.size_bytes as usize;
-        let mut payload = at.checked_add(size).filter(|_| is_read).and_then(|end| buffers.extent.get(at..end));
+        let mut payload = at.checked_add(size).filter(|_| is_read).and_then(|end| buffers.extent.bytes().get(at..end));
         // One bad sector must not hide its neighbours: without the extent each block is read by itself.
         let mut alone = Vec::new();
         if !is_read {

@@ -164,6 +164,26 @@ catalogue! {
         meaning: "At least one in ten of the copies and columns on the device is bad, and the pool does not record that the device missed them (its dirty time log does not list their transaction groups). Each bad block has a finding of its own.",
         causes: "A device that was overwritten or restored from an older copy, a mirror side that was attached by copying, writes that a controller lost, a resilver whose log was dropped.",
         advice: "Do not trust the device. Find out what happened to it, then let `zpool scrub` repair it, or replace it.";
+    /// A block lies where an image holds nothing that was rescued.
+    BlockUnread = "ZC0308", Damaged, "block in a range that was never read",
+        meaning: "No copy of the block could be read, and at least one lies in a range that the map given with --map lists as not rescued. What the image holds there was not looked at. The block may be whole on the disk.",
+        causes: "A rescue with ddrescue that was stopped early, or that met bad sectors.",
+        advice: "Let ddrescue go on with the same map (`ddrescue -d -r3 DISK IMAGE MAP`), then check again. What stays unread is lost: restore it from a backup.";
+    /// Ranges of a device cannot be read.
+    MemberUnreadable = "ZC0309", Degraded, "ranges of a device cannot be read",
+        meaning: "The device returned errors for these bytes. Each was tried at least twice, down to single sectors of the medium (a run of 32 bad sectors ends the search in one block: the rest of that block counts as bad). Only ranges that hold blocks or labels were read. Blocks that have copies there have findings of their own.",
+        causes: "A failing disk, a bad cable or controller, an image on failing storage.",
+        advice: "Copy the device with ddrescue before it gets worse, and check the copy with --map. Then replace it.";
+    /// A device disappeared while it was read.
+    MemberGone = "ZC0310", Degraded, "device disappeared during the run",
+        meaning: "The device could be opened, and later it, or its end, was no longer there. From then on its copies count as missing, not as corrupt: nothing is known of them.",
+        causes: "A disk that was unplugged or gave up, a controller or a network connection that failed, an image that was cut short or is being written anew while it is checked.",
+        advice: "Bring the device back and check again. Do not let anything write to an image while it is checked.";
+    /// Reads of a device failed at first.
+    MemberUnsteady = "ZC0311", Note, "reads of a device failed at first",
+        meaning: "Reads of the device failed, and gave all their bytes when they were repeated. Nothing is damaged by that.",
+        causes: "A disk that begins to fail, a bad cable, a controller or a network storage under load.",
+        advice: "Look at the logs of the host and at the disk's own error counts (`smartctl -a`).";
     /// A dnode has fields that contradict each other.
     DnodeInvalid = "ZC0401", Damaged, "dnode invalid",
         meaning: "The description of an object (a file, a directory, a table of the pool) holds impossible values. What the object holds cannot be reached.",

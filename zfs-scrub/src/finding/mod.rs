@@ -134,6 +134,8 @@ pub enum CopyResult {
     ReadError,
     /// The device is not there.
     Missing,
+    /// It lies where nothing was rescued, as the map of the image says.
+    Unread,
     /// The device is known not to hold this block yet (DTL).
     Stale,
     /// The address lies outside the device.
@@ -153,6 +155,7 @@ impl CopyResult {
             Self::Checksum => "checksum",
             Self::ReadError => "read_error",
             Self::Missing => "missing",
+            Self::Unread => "unread",
             Self::Stale => "stale",
             Self::OutOfRange => "out_of_range",
             Self::Undecodable => "undecodable",

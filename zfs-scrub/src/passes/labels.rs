@@ -7,7 +7,7 @@
 use crate::facts::leaf_name;
 use crate::finding::{Finding, Kind, Place, Severity, Sink};
 use zfs_format::Txg;
-use zfs_format::media::probe;
+use zfs_format::media::{MediaError, probe};
 use zfs_format::pool::{Assembly, ConfigState, Duplicate, Label, Member, PoolState, Relation};
 use zfs_format::vdev::{Geometry, Layout, Leaf, Striped};
 
@@ -169,6 +169,8 @@ fn judge_label(member: &Member, label: &Label) -> Option<(Kind, String)> {
             Some((Kind::LabelDamaged, format!("label {number} at {at}: its checksum does not hold")))
         }
         ConfigState::Invalid(error) => Some((Kind::LabelDamaged, format!("label {number} at {at}: {error}"))),
+        // What was not checked is told elsewhere.
+        ConfigState::Unreadable(MediaError::Unread { .. }) => None,
         ConfigState::Unreadable(error) => Some((Kind::LabelDamaged, format!("label {number} at {at}: {error}"))),
         ConfigState::Absent => {
             let instead = probe::recognise(&*member.medium).filter(|_| number == 0);

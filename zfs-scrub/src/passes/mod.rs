@@ -1,5 +1,6 @@
 //! Checks beside the walk over all blocks.
 
+pub(crate) mod devices;
 pub(crate) mod exchange;
 pub(crate) mod features;
 pub(crate) mod keys;
