@@ -12,6 +12,7 @@ mod memory;
 mod model;
 mod names;
 mod read_errors;
+mod shared;
 mod striped;
 mod threads;
 

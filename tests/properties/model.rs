@@ -1,6 +1,6 @@
 //! What a scrub has to say of a pool with injuries, by what its maker knows.
 
-use fixtures::{Copy, Endian, Family, LeafSpan, MadeBlock, Part, Pool};
+use fixtures::{Copy, Endian, Family, LeafSpan, MadeBlock, Part, Pool, Reach};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{CopyResult, Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, Outcome, exit};
@@ -460,7 +460,8 @@ impl<'a> Model<'a> {
         }
         let decoded = visited.iter().filter(|index| !self.is_lost(**index, injuries)).count() as u64;
         let totals = &outcome.totals;
-        assert_eq!((totals.blocks, totals.decoded_blocks), (visited.len() as u64, decoded));
+        let pointers: u64 = visited.iter().map(|index| 1 + self.pool.blocks[*index].sharers.len() as u64).sum();
+        assert_eq!((totals.blocks, totals.decoded_blocks), (pointers, decoded));
         // What was read in vain of a stripe that cannot be rebuilt may be counted or not.
         let counted = (totals.copies_verified, totals.parity_verified, totals.bytes_read);
         if is_any_split {
@@ -528,10 +529,16 @@ fn failure(copy: &Copy, results: &[CopyResult]) -> CopyResult {
     }
 }
 
-/// All names of a block that belongs to files: `dataset:/path`; a volume's is that of the dataset.
+/// All names of a block that belongs to files: `dataset:/path`; a volume's is that of the dataset. Those of other pointers
+/// to it are none of its own.
 pub(crate) fn names(block: &MadeBlock) -> BTreeSet<String> {
+    names_of(&block.owner, &block.also)
+}
+
+/// All names of what these see.
+pub(crate) fn names_of(owner: &Reach, also: &[Reach]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for reach in std::iter::once(&block.owner).chain(&block.also) {
+    for reach in std::iter::once(owner).chain(also) {
         names.extend(reach.paths.iter().map(|path| format!("{}:{path}", reach.dataset)));
         if reach.paths.is_empty() {
             names.insert(reach.dataset.clone());

@@ -36,7 +36,8 @@ fn holder(finding: &Finding) -> String {
     }
 }
 
-fn assert_named(pool: &Pool, index: usize, finding: &Finding) {
+/// The place of a finding and all its names are those of the block's own pointer.
+pub(crate) fn assert_named(pool: &Pool, index: usize, finding: &Finding) {
     let block = &pool.blocks[index];
     let place = &finding.place;
     let (dataset, path) = (holder(finding), place.path.as_ref());

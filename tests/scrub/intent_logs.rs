@@ -38,9 +38,10 @@ fn log(outcome: &Outcome) -> &IntentLogFacts {
     &outcome.intent_logs[0]
 }
 
-/// Findings but for the notes that every pool here has.
+/// Findings but for the notes that pools here have, and what is said of a device as a whole.
 fn unusual(outcome: &Outcome) -> Vec<&Finding> {
-    let is_usual = |kind| matches!(kind, Kind::NotExported | Kind::IntentLogWaits);
+    let is_usual =
+        |kind| matches!(kind, Kind::NotExported | Kind::IntentLogWaits | Kind::PoolErratum | Kind::MemberUnreadable);
     outcome.findings.iter().filter(|finding| !is_usual(finding.kind)).collect()
 }
 

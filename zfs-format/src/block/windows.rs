@@ -94,13 +94,14 @@ impl Windows {
                 continue;
             }
             let Some(medium) = tree.leaf(joined.leaf).and_then(|leaf| leaf.medium.as_ref()) else { continue };
+            let asked = length as u64;
             let length = whole_sectors(medium.as_ref(), joined.start_bytes, length);
             let Some(target) = self.bytes.bytes_mut().get_mut(used..used + length) else { continue };
             loaded.requests += 1;
             if medium.read_extent(target, joined.start_bytes).is_err() {
                 loaded.failed += 1;
             } else {
-                loaded.bytes = loaded.bytes.saturating_add(length as u64);
+                loaded.bytes = loaded.bytes.saturating_add(asked);
                 loaded.skipped_bytes = loaded.skipped_bytes.saturating_add(skipped);
                 self.windows.push(Window { range: joined, at: used });
                 used += length.next_multiple_of(ALIGN_BYTES);

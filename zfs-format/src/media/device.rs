@@ -126,9 +126,16 @@ impl Device {
         if self.has_bad.load(Relaxed)
             && let Some((bad, source)) = self.bad().first_in(range)
         {
-            return Err(failed(&bad, source));
+            return Err(failed(&self.first_sector(&bad), source));
         }
         Ok(())
+    }
+
+    /// The first sector of a bad range. How long the range is depends on what else was read by then.
+    fn first_sector(&self, bad: &Range<u64>) -> Range<u64> {
+        let sector = self.medium.sector_bytes().max(1);
+        let end = (bad.start / sector).saturating_add(1).saturating_mul(sector);
+        bad.start..end.min(bad.end)
     }
 
     /// One request to the medium. An error that says that the medium is no longer there is remembered.
@@ -185,7 +192,7 @@ impl Device {
             at = end;
         }
         match found {
-            Some((bad, source)) => Err(failed(&bad, source)),
+            Some((bad, source)) => Err(failed(&self.first_sector(&bad), source)),
             None => {
                 self.recovered_reads.fetch_add(1, Relaxed);
                 Ok(())

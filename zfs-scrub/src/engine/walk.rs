@@ -41,9 +41,24 @@ pub(super) struct FoundDataset {
     pub(super) is_snapshot: bool,
 }
 
-/// A pointer waiting to be visited.
-#[derive(Clone, Copy, Debug)]
+/// A pointer waiting to be visited, in the order of the tree.
+#[derive(Debug)]
 struct Pending {
+    block: Located,
+    content: Content,
+}
+
+/// What is known of the content of a block that leads to others. Leaf blocks go to the queue without it.
+#[derive(Debug)]
+enum Content {
+    Unread,
+    Read(Vec<u8>),
+    Lost,
+}
+
+/// A pointer, and where in the pool it stands.
+#[derive(Clone, Copy, Debug)]
+struct Located {
     bp: Blkptr,
     bookmark: Bookmark,
     /// log2 of the pointers in an indirect block of this object.
@@ -79,10 +94,20 @@ pub(super) trait Feed {
     }
 }
 
-/// The decoded blocks of a wave take at most a 32nd of the memory, unless one alone is larger.
+/// Blocks that were read ahead take at most a 32nd of the memory, unless one alone is larger.
 const WAVE_SHARE: u64 = 32;
-/// With more pointers pending than this, waves are of one block, so that their number hardly grows.
+/// With more pointers pending than this, nothing is read ahead, so that their number hardly grows.
 const PENDING_MAX: usize = 1 << 16;
+/// How far ahead blocks are looked for that lead to others.
+const AHEAD_MAX: usize = 1 << 12;
+
+impl Located {
+    /// Whether nothing lies below the block.
+    fn is_leaf(&self) -> bool {
+        let Bookmark { object, level, .. } = self.bookmark;
+        level == 0 && object != 0
+    }
+}
 
 /// A walk in progress.
 pub(super) struct Walk<'a, F> {
@@ -105,10 +130,12 @@ pub(super) struct Walk<'a, F> {
     buffers: Buffers,
     /// Memory of decoded blocks, used again.
     memory: Vec<Vec<u8>>,
-    /// Blocks that lead to others, the next one last.
+    /// What is to be visited, the next one last.
     stack: Vec<Pending>,
-    /// Those just found, the next one first.
+    /// What was just found, the next one first.
     found: Vec<Pending>,
+    /// Bytes of blocks that were read ahead.
+    held_bytes: u64,
     /// Where the destruction of the tree being visited has come to, before and after its object set was read.
     reached: Option<ResumePoint>,
     remains: Option<Remains>,
@@ -140,6 +167,7 @@ impl<'a, F: Feed> Walk<'a, F> {
             memory: Vec::new(),
             stack: Vec::new(),
             found: Vec::new(),
+            held_bytes: 0,
             reached: None,
             remains: None,
             parents_left_bytes: Some(capacity(shared.reader.tree())),
@@ -161,7 +189,7 @@ impl<'a, F: Feed> Walk<'a, F> {
         self.headers.clear();
         for Root { objset, bp, min } in roots {
             let min = if objset == 0 { min } else { min.max(self.since()) };
-            self.pointer(Pending { bp, bookmark: Bookmark::objset(objset), shift: 0, min });
+            self.pointer(Located { bp, bookmark: Bookmark::objset(objset), shift: 0, min });
         }
         self.drain();
     }
@@ -186,63 +214,85 @@ impl<'a, F: Feed> Walk<'a, F> {
         Objset::parse(self.work.plain(), root.endian()).ok()
     }
 
-    /// Visits what is pending, wave after wave, the deepest blocks first.
+    /// Visits what is pending, in the order of the tree. Blocks that lead to others are read ahead.
     fn drain(&mut self) {
         self.stack.extend(self.found.drain(..).rev());
-        while !self.stack.is_empty() {
+        while let Some(Pending { block, content }) = self.stack.pop() {
             if self.shared.progress.is_cancelled() {
                 self.stack.clear();
+                self.held_bytes = 0;
                 return;
             }
-            let pending = self.next_wave();
-            let blocks = pending.iter().map(|&Pending { bp, bookmark, .. }| Queued { bp, bookmark }).collect();
-            let wave = Arc::new(Wave::new(blocks, &mut self.memory, self.shared.reader.tree()));
-            self.feed.verify(self.shared, &wave, &mut self.buffers);
-            for (parent, plain) in pending.iter().zip(wave.take_results()) {
-                if let Some(plain) = plain {
-                    self.children(parent, &plain);
-                    self.memory.push(plain);
+            match content {
+                Content::Unread if block.is_leaf() => self.leaf(&block),
+                Content::Unread => {
+                    self.stack.push(Pending { block, content });
+                    self.read_ahead();
                 }
+                Content::Read(plain) => {
+                    self.held_bytes = self.held_bytes.saturating_sub(plain.len() as u64);
+                    self.children(&block, &plain);
+                    self.memory.push(plain);
+                    self.stack.extend(self.found.drain(..).rev());
+                }
+                Content::Lost => {}
             }
-            self.stack.extend(self.found.drain(..).rev());
         }
     }
 
-    /// Takes what the next wave is to verify.
-    fn next_wave(&mut self) -> Vec<Pending> {
+    /// Verifies the next block that leads to others, and those after it, as many as memory allows.
+    fn read_ahead(&mut self) {
         let blocks_max = if self.stack.len() > PENDING_MAX { 1 } else { wave::BLOCKS_MAX };
         let bytes_max = self.shared.options.memory_bytes / WAVE_SHARE;
-        let (mut chosen, mut bytes) = (Vec::with_capacity(blocks_max), 0_u64);
-        while let Some(&next) = self.stack.last() {
-            bytes = bytes.saturating_add(next.bp.lsize_bytes());
+        let mut chosen: Vec<usize> = Vec::with_capacity(blocks_max);
+        let mut bytes = self.held_bytes;
+        for index in (0..self.stack.len()).rev().take(AHEAD_MAX) {
+            let Some(Pending { block, content: Content::Unread }) = self.stack.get(index) else { continue };
+            let block = *block;
+            if block.is_leaf() {
+                continue;
+            }
+            bytes = bytes.saturating_add(block.bp.lsize_bytes());
             if !chosen.is_empty() && (chosen.len() >= blocks_max || bytes > bytes_max) {
                 break;
             }
-            self.stack.pop();
-            // Reported when the room ended.
-            if self.is_room_for(&next.bp, next.bookmark) {
-                chosen.push(next);
+            // That there is no room was reported when it ended.
+            if self.is_room_for(&block.bp, block.bookmark) {
+                chosen.push(index);
+            } else if let Some(pending) = self.stack.get_mut(index) {
+                pending.content = Content::Lost;
             }
         }
-        chosen
+        let queued = |&index: &usize| {
+            let Located { bp, bookmark, .. } = self.stack.get(index)?.block;
+            Some(Queued { bp, bookmark })
+        };
+        let blocks = chosen.iter().filter_map(queued).collect();
+        let wave = Arc::new(Wave::new(blocks, &mut self.memory, self.shared.reader.tree()));
+        self.feed.verify(self.shared, &wave, &mut self.buffers);
+        for (index, plain) in chosen.into_iter().zip(wave.take_results()) {
+            let Some(pending) = self.stack.get_mut(index) else { continue };
+            self.held_bytes += plain.as_ref().map_or(0, Vec::len) as u64;
+            pending.content = plain.map_or(Content::Lost, Content::Read);
+        }
     }
 
     /// Visits the pointers in a block that was just verified.
-    fn children(&mut self, parent: &Pending, plain: &[u8]) {
-        let &Pending { bp, bookmark, shift, min } = parent;
+    fn children(&mut self, parent: &Located, plain: &[u8]) {
+        let &Located { bp, bookmark, shift, min } = parent;
         if bookmark.level == LEVEL_OBJSET {
             self.objset(parent, plain);
         } else if bookmark.level > 0 {
             for (index, child) in indirect_blkptrs(plain, bp.endian()).enumerate() {
-                self.pointer(Pending { bp: child, bookmark: bookmark.child(index as u64, shift), shift, min });
+                self.pointer(Located { bp: child, bookmark: bookmark.child(index as u64, shift), shift, min });
             }
         } else {
             self.dnode_block(parent, plain);
         }
     }
 
-    fn objset(&mut self, parent: &Pending, plain: &[u8]) {
-        let &Pending { bp, bookmark, min, .. } = parent;
+    fn objset(&mut self, parent: &Located, plain: &[u8]) {
+        let &Located { bp, bookmark, min, .. } = parent;
         let header = match Objset::parse(plain, bp.endian()) {
             Ok(header) => header,
             Err(error) => {
@@ -266,9 +316,9 @@ impl<'a, F: Feed> Walk<'a, F> {
         self.headers.insert(bookmark.objset, header.zil_header);
     }
 
-    /// Visits a pointer: counts it, and decides where its block goes.
-    fn pointer(&mut self, pending: Pending) {
-        let Pending { bp, bookmark, shift, min } = pending;
+    /// Looks at a pointer: reports an impossible one, and keeps one that is to be visited for its turn.
+    fn pointer(&mut self, located: Located) {
+        let Located { bp, bookmark, shift, min } = located;
         let Bookmark { object, level, block, .. } = bookmark;
         let shape = || Shape { object, level: level.into(), blkid: block, shift };
         if bp.is_hole() || self.remains.as_ref().is_some_and(|remains| remains.is_done(shape())) {
@@ -277,25 +327,39 @@ impl<'a, F: Feed> Walk<'a, F> {
         if !self.is_visited(&bp, bookmark, min) {
             return;
         }
-        self.count(&bp);
         if level == LEVEL_OBJSET && (bp.object_type() != ObjectType::OBJSET || bp.level() != 0) {
+            self.count(&bp);
             self.invalid(&bp, bookmark, &FormatError::bad_field("blkptr", "type", bp.object_type().0.into(), "11"));
         } else if !level_matches(bookmark, &bp) {
+            self.count(&bp);
             let level = bp.level().into();
             let error = FormatError::bad_field("blkptr", "level", level, "one less than its parent's");
             self.invalid(&bp, bookmark, &error);
         } else if bp.is_embedded() {
+            self.count(&bp);
             self.shared.check_block(&bp, bookmark, &mut self.work);
-        } else if level > 0 || object == 0 {
-            self.found.push(pending);
-        } else if self.is_left_out(&bp) || self.sharing.is_verified(&bp) {
-            // Not asked for, or verified through another pointer.
+        } else if located.is_leaf() && self.found.is_empty() {
+            self.leaf(&located);
         } else {
-            self.shared.counters.leaf_blocks.fetch_add(1, Relaxed);
-            self.queue.push(&Queued { bp, bookmark });
-            if self.queue.is_full() {
-                self.feed.flush(&mut self.queue, false);
+            if !located.is_leaf() {
+                self.count(&bp);
             }
+            // What comes after a block that leads to others waits until all below that was visited.
+            self.found.push(Pending { block: located, content: Content::Unread });
+        }
+    }
+
+    /// Visits a leaf block.
+    fn leaf(&mut self, &Located { bp, bookmark, .. }: &Located) {
+        self.count(&bp);
+        // Unless it was not asked for, or was verified through another pointer.
+        if self.is_left_out(&bp) || self.sharing.is_verified(&bp) {
+            return;
+        }
+        self.shared.counters.leaf_blocks.fetch_add(1, Relaxed);
+        self.queue.push(&Queued { bp, bookmark });
+        if self.queue.is_full() {
+            self.feed.flush(&mut self.queue, false);
         }
     }
 
@@ -387,8 +451,8 @@ impl<'a, F: Feed> Walk<'a, F> {
     }
 
     /// Looks at the dnodes of a block that was just verified.
-    fn dnode_block(&mut self, parent: &Pending, plain: &[u8]) {
-        let &Pending { bp, bookmark, min, .. } = parent;
+    fn dnode_block(&mut self, parent: &Located, plain: &[u8]) {
+        let &Located { bp, bookmark, min, .. } = parent;
         let endian = bp.endian();
         let per_block = (plain.len() / DNODE_SLOT_BYTES) as u64;
         let first = bookmark.block.saturating_mul(per_block);
@@ -445,11 +509,11 @@ impl<'a, F: Feed> Walk<'a, F> {
         let level = i8::try_from(dnode.nlevels.saturating_sub(1)).unwrap_or(i8::MAX);
         for (index, &bp) in dnode.blkptrs().iter().enumerate() {
             let bookmark = Bookmark { objset, object, level, block: index as u64 };
-            self.pointer(Pending { bp, bookmark, shift, min });
+            self.pointer(Located { bp, bookmark, shift, min });
         }
         if let Some(bp) = dnode.spill {
             let bookmark = Bookmark { objset, object, level: 0, block: BLOCK_SPILL };
-            self.pointer(Pending { bp, bookmark, shift, min });
+            self.pointer(Located { bp, bookmark, shift, min });
         }
     }
 }
