@@ -6,6 +6,7 @@
 
 mod codecs;
 mod forge;
+mod graft;
 mod image;
 mod input;
 mod medium;
@@ -16,6 +17,7 @@ pub mod seeds;
 
 pub use codecs::{checksum, decompress, gang};
 pub use forge::Forge;
+pub use graft::{Graft, GraftBlock, Place};
 pub use image::{label, labels, scrub_image};
 pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, history, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
