@@ -8,23 +8,7 @@ use crate::object::ObjectError;
 use crate::ondisk::bpobj::BpobjHeader;
 use crate::ondisk::bptree::BptreeHeader;
 use crate::ondisk::dmu::ObjectType;
-
-/// A scrub or a resilver of ZFS itself that is not finished (`dsl_scan_phys_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scan {
-    /// It fills devices that are out of date; otherwise it is a scrub.
-    pub is_resilver: bool,
-    /// Somebody paused it.
-    pub is_paused: bool,
-    /// When it started, seconds since 1970.
-    pub start_time_s: u64,
-    /// Bytes to look at.
-    pub to_examine_bytes: u64,
-    /// Bytes looked at.
-    pub examined_bytes: u64,
-    /// Errors found.
-    pub errors: u64,
-}
+use crate::ondisk::scan::{Scan, ScanState};
 
 /// A top-level vdev that is being emptied (`spa_removing_phys_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +55,7 @@ pub struct PartialReceive {
     pub received_bytes: u64,
 }
 
-/// `DSS_SCANNING`.
+/// The state of a removal that runs (`DSS_SCANNING`, as of a scan).
 const STATE_RUNNING: u64 = 1;
 
 impl Mos<'_> {
@@ -79,11 +63,9 @@ impl Mos<'_> {
     ///
     /// # Errors
     /// [`ObjectError`] when the object directory cannot be read.
-    ///
-    /// Source: OpenZFS include/sys/dsl_scan.h, `dsl_scan_phys_t`.
     pub fn scan(&mut self, work: &mut Work) -> Result<Option<Scan>, ObjectError> {
         let words = self.directory_words("scan", work)?;
-        Ok(scan(&words))
+        Ok(Scan::from_words(&words).ok().filter(|scan| scan.state == ScanState::SCANNING))
     }
 
     /// The removal that is running.
@@ -155,23 +137,6 @@ impl Mos<'_> {
     }
 }
 
-fn scan(words: &[u64]) -> Option<Scan> {
-    const FUNC_RESILVER: u64 = 2;
-    const FLAG_PAUSED: u64 = 2;
-    let &[func, state, _, _, _, _, _, start_time_s, _, to_examine_bytes, examined_bytes, _, _, errors, ..] = words
-    else {
-        return None;
-    };
-    (state == STATE_RUNNING).then(|| Scan {
-        is_resilver: func == FUNC_RESILVER,
-        is_paused: words.get(23).is_some_and(|flags| flags & FLAG_PAUSED != 0),
-        start_time_s,
-        to_examine_bytes,
-        examined_bytes,
-        errors,
-    })
-}
-
 fn removal(words: &[u64]) -> Option<Removal> {
     let &[state, vdev, _, _, _, to_copy_bytes, copied_bytes, ..] = words else { return None };
     (state == STATE_RUNNING).then_some(Removal { vdev, to_copy_bytes, copied_bytes })
@@ -180,19 +145,6 @@ fn removal(words: &[u64]) -> Option<Removal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_fields_of_a_scan_come_from_their_places() {
-        let mut words: Vec<u64> = (100..124).collect();
-        assert_eq!(scan(&words), None);
-        (words[0], words[1], words[23]) = (2, 1, 2);
-        let found = scan(&words).unwrap();
-        assert_eq!((found.is_resilver, found.is_paused, found.start_time_s), (true, true, 107));
-        assert_eq!((found.to_examine_bytes, found.examined_bytes, found.errors), (109, 110, 113));
-        assert_eq!(scan(&words[..13]), None);
-        words[1] = 2;
-        assert_eq!(scan(&words), None);
-    }
 
     #[test]
     fn a_finished_removal_is_none() {

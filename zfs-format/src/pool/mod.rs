@@ -19,7 +19,7 @@ mod remembered;
 mod removed;
 mod salt;
 
-pub use activity::{Freeing, PartialReceive, Removal, Scan};
+pub use activity::{Freeing, PartialReceive, Removal};
 pub use assembly::{Assembly, AssemblyError, ChosenUberblock, Ignored, Member, PoolChoice, PoolState, Selector};
 pub use auxiliary::{Auxiliary, UnreadRole};
 pub use candidate::Candidate;

@@ -9,7 +9,8 @@ use crate::outcome::IntentLogFacts;
 use std::ops::ControlFlow;
 use zfs_format::block::{BlockReader, Work};
 use zfs_format::dataset::{Dataset, DatasetMap};
-use zfs_format::pool::{Assembly, Freeing, Mos, PartialReceive, Removal, Scan};
+use zfs_format::ondisk::scan::{Scan, ScanFunction};
+use zfs_format::pool::{Assembly, Freeing, Mos, PartialReceive, Removal};
 
 /// Names of files told in a message.
 const NAMES_MAX: usize = 5;
@@ -131,12 +132,12 @@ fn removal_runs(removal: &Removal) -> String {
 }
 
 fn scan_runs(scan: &Scan) -> String {
-    let what = if scan.is_resilver { "a resilver" } else { "a scrub" };
+    let what = if scan.function == ScanFunction::RESILVER { "a resilver" } else { "a scrub" };
     let state = if scan.is_paused { "is paused" } else { "is in progress" };
     let found =
         if scan.errors > 0 { format!(", {} found", counted(scan.errors, "error", "errors")) } else { String::new() };
     let Scan { to_examine_bytes, examined_bytes, .. } = scan;
-    let started = at(scan.start_time_s);
+    let started = at(scan.start_s);
     format!(
         "{what} by ZFS, begun {started}, {state}: {examined_bytes} of {to_examine_bytes} bytes were examined{found}"
     )
