@@ -18,6 +18,7 @@ mod resume;
 mod salt;
 mod scope;
 mod shared_blocks;
+mod slow_device;
 mod support;
 mod threads;
 mod topology;

@@ -1,8 +1,8 @@
 //! The threads of a run, and what they do next.
 //!
 //! A thread takes a piece of work, reads, checks, and comes back; nothing is handed from reader to checker, so bytes are
-//! checked in the cache they were read into. Waves come first, since the walk waits for them; then the tasks of the oldest
-//! batch. There are more threads than `--threads` when a pool has several devices: those that wait for a slow device do
+//! checked in the cache they were read into. Waves come first, since the walk waits for them; then the tasks of the device
+//! that has the fewest threads, in the oldest batch that has some. There are more threads than `--threads` when a pool has several devices: those that wait for a slow device do
 //! not keep others from theirs, and permits bound how many check at the same time.
 
 use super::batch::{Batch, LaneKey};
@@ -48,6 +48,8 @@ struct State {
     batches: VecDeque<Running>,
     /// Threads at work in each lane.
     busy: BTreeMap<LaneKey, usize>,
+    /// Most threads in one lane: where there are several, one is left for the others.
+    lane_max: usize,
     /// Threads at work on tasks.
     at_work: usize,
     /// Batches of the run that were handed over.
@@ -77,16 +79,21 @@ enum Job {
 
 impl<'a> Crew<'a> {
     pub(super) fn new(walk: Shared<'a>, leaf: Shared<'a>) -> Self {
-        Self {
+        let mut crew = Self {
             walk,
             leaf,
-            state: Mutex::new(State { handed_over: leaf.journal.map_or(0, Journal::batches), ..State::default() }),
+            state: Mutex::default(),
             work: Condvar::new(),
             finished: Condvar::new(),
             closed: Condvar::new(),
             permits: Permits::new(walk.options.threads),
             turns: Turns::new(walk.options.memory_bytes),
-        }
+        };
+        let others = usize::from(lanes(walk.reader.tree()) > 1);
+        let lane_max = crew.threads().saturating_sub(others).max(1);
+        let handed_over = leaf.journal.map_or(0, Journal::batches);
+        crew.state = Mutex::new(State { handed_over, lane_max, ..State::default() });
+        crew
     }
 
     /// How many threads there should be: `--threads`, and one more for each further device, as far as memory goes.
@@ -158,6 +165,8 @@ impl<'a> Crew<'a> {
             && let Some(busy) = state.busy.get_mut(&lane.key)
         {
             *busy = busy.saturating_sub(1);
+            // Somebody may have waited for this lane.
+            self.work.notify_one();
         }
         if let Some(running) = state.batches.iter_mut().find(|running| Arc::ptr_eq(&running.batch, batch)) {
             running.left = running.left.saturating_sub(count);
@@ -265,24 +274,30 @@ impl<'a> Crew<'a> {
 }
 
 impl State {
-    /// The next tasks of the oldest batch, in the lane that has the fewest threads.
+    /// The next tasks in the lane that has the fewest threads, of the older batch if lanes are equal: who waits for a slow
+    /// device in one batch does not keep others from reading theirs for the next. `None` while all that is left waits for
+    /// devices that have enough threads.
     fn take_tasks(&mut self) -> Option<Job> {
-        let Self { batches, busy, at_work, .. } = self;
-        for Running { batch, next, .. } in batches {
-            let open = batch.lanes.iter().zip(next).enumerate().filter(|(_, (lane, next))| **next < lane.tasks.len());
-            let threads = |key: &LaneKey| busy.get(key).copied().unwrap_or(0);
-            let Some((index, (lane, next))) = open.min_by_key(|(_, (lane, _))| threads(&lane.key)) else { continue };
-            let first = *next;
-            let mut bytes = 0;
-            while let Some(task) = lane.tasks.get(*next).filter(|_| bytes < CHUNK_BYTES) {
-                bytes += batch.read_bytes(task);
-                *next += 1;
-            }
-            *busy.entry(lane.key).or_default() += 1;
-            *at_work += 1;
-            return Some(Job::Tasks { batch: Arc::clone(batch), lane: index, tasks: first..*next });
+        let Self { batches, busy, at_work, lane_max, .. } = self;
+        let threads = |key: &LaneKey| busy.get(key).copied().unwrap_or(0);
+        let open = batches.iter().enumerate().flat_map(|(number, Running { batch, next, .. })| {
+            let lanes = batch.lanes.iter().zip(next).enumerate();
+            let open = lanes.filter(|(_, (lane, next))| **next < lane.tasks.len());
+            open.map(move |(index, (lane, _))| (number, index, lane.key))
+        });
+        let free = open.filter(|(_, _, key)| threads(key) < *lane_max);
+        let (number, index, key) = free.min_by_key(|(_, _, key)| threads(key))?;
+        let Running { batch, next, .. } = batches.get_mut(number)?;
+        let (lane, next) = (batch.lanes.get(index)?, next.get_mut(index)?);
+        let first = *next;
+        let mut bytes = 0;
+        while let Some(task) = lane.tasks.get(*next).filter(|_| bytes < CHUNK_BYTES) {
+            bytes += batch.read_bytes(task);
+            *next += 1;
         }
-        None
+        *busy.entry(key).or_default() += 1;
+        *at_work += 1;
+        Some(Job::Tasks { batch: Arc::clone(batch), lane: index, tasks: first..*next })
     }
 }
 
