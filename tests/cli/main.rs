@@ -6,10 +6,12 @@ mod history;
 mod hostile;
 mod identity;
 mod keys;
+mod parts;
 mod readme;
 mod real;
 mod remembered;
 mod rescue;
+mod unsupported;
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

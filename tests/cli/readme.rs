@@ -22,7 +22,7 @@ fn run(block: &str) -> String {
 }
 
 /// Without the time and the speed in the line of the scan: `in 0.1 s (23.3 MiB/s)`. Nothing else may differ.
-fn without_timings(report: &str) -> String {
+pub(crate) fn without_timings(report: &str) -> String {
     let line = |line: &str| match line.split_once(" blocks in ") {
         Some((before, after)) if line.starts_with("  scan: ") => {
             let (timing, after) = after.split_once("; ").expect("what was checked follows the time");

@@ -10,22 +10,28 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// The exit status.
     pub(crate) status: u8,
+    /// The pool is one that this version cannot read: its labels are all that can be shown.
+    pub(crate) is_unsupported: bool,
 }
 
 impl Failure {
+    fn new(message: impl Into<String>, status: u8) -> Self {
+        Self { message: message.into(), status, is_unsupported: false }
+    }
+
     /// Nothing could be checked, or an output could not be written.
     pub(crate) fn operational(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: exit::INCOMPLETE }
+        Self::new(message, exit::INCOMPLETE)
     }
 
     /// The command line makes no sense.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: exit::USAGE }
+        Self::new(message, exit::USAGE)
     }
 
     /// Somebody left at a prompt.
     pub(crate) fn cancelled(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: exit::CANCELLED | exit::INCOMPLETE }
+        Self::new(message, exit::CANCELLED | exit::INCOMPLETE)
     }
 
     /// The report could not be put into JSON.

@@ -7,7 +7,7 @@ use crate::output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zfs_format::media::{self, Mapped, Medium, RateLimit, RescueMap, Throttled, Window};
-use zfs_format::pool::{Assembly, Candidate, Selector};
+use zfs_format::pool::{Assembly, AssemblyError, Candidate, Selector};
 
 /// Opens all inputs and reads their labels; at least one.
 ///
@@ -96,8 +96,14 @@ pub(crate) fn pool(
     limit: Option<&Arc<RateLimit>>,
 ) -> Result<Assembly, Failure> {
     let candidates = candidates(input, limit)?;
-    let assembly = Assembly::from_candidates(candidates, wanted.map(Selector::parse).as_ref())
-        .map_err(|error| Failure::operational(error.to_string()))?;
+    let assembly =
+        Assembly::from_candidates(candidates, wanted.map(Selector::parse).as_ref()).map_err(|error| Failure {
+            is_unsupported: matches!(
+                error,
+                AssemblyError::UnsupportedFeatures { .. } | AssemblyError::UnsupportedVersion { .. }
+            ),
+            ..Failure::operational(error.to_string())
+        })?;
     for ignored in &assembly.ignored {
         if input.paths.iter().any(|path| path.display().to_string() == ignored.path) {
             output::warning(&format!("{} is not used: {}", ignored.path, ignored.because));

@@ -1,5 +1,6 @@
 //! `zcheck info`: opens the pool, says what it is.
 
+use super::label;
 use crate::args::InfoArgs;
 use crate::error::Failure;
 use crate::report::history::History;
@@ -13,10 +14,16 @@ use zfs_format::pool::{Assembly, Mos};
 use zfs_scrub::facts;
 use zfs_scrub::remembered::remembered;
 
-/// Says what pool this is.
+/// Says what pool this is. Of one that this version cannot read it shows the labels.
 pub(super) fn run(args: &InfoArgs, color: bool) -> Result<u8, Failure> {
     let keys = key::read(&args.key_file)?;
-    let mut assembly = open::pool(&args.input, args.pool.as_deref(), None)?;
+    let mut assembly = match open::pool(&args.input, args.pool.as_deref(), None) {
+        Err(failure) if failure.is_unsupported && !args.json => {
+            output::report(&label::text(&open::candidates(&args.input, None)?, color))?;
+            return Err(failure);
+        }
+        opened => opened?,
+    };
     let mut info = gather(&mut assembly, &keys);
     info.history = args.history.then(|| history(&assembly)).flatten();
     let text = if args.json { render_json(&info) } else { Ok(render_text(&info, color)) };

@@ -19,6 +19,11 @@ pub(super) fn run(args: &LabelArgs, color: bool) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// What the labels of all devices say.
+pub(super) fn text(candidates: &[Candidate], color: bool) -> String {
+    render_text(&candidates.iter().map(device).collect::<Vec<_>>(), color)
+}
+
 fn device(candidate: &Candidate) -> DeviceFacts {
     let DeviceLabels { size_bytes, labels, .. } = &candidate.labels;
     DeviceFacts {
