@@ -5,7 +5,7 @@
 //! right content known, every cell, parity included, is compared with what its device returned.
 
 use super::copies::Judge;
-use super::{BlockReader, CopyState, Windows};
+use super::{BlockReader, CopyState};
 use crate::codec::parity;
 use crate::ondisk::blkptr::Blkptr;
 use crate::vdev::stripe::{Cell, Stripe};
@@ -127,10 +127,6 @@ impl BlockReader<'_> {
         buffer: &mut Vec<u8>,
         judge: Judge<'_>,
     ) -> Option<StripedRead> {
-        if let Some(read) = self.windows.and_then(|windows| self.read_ahead(windows, bp, vdev, stripes, payload, judge))
-        {
-            return Some(read);
-        }
         let size = cells(stripes).map(|(cell, _)| cell.length_bytes).fold(0_usize, usize::saturating_add);
         if buffer.len() < size {
             buffer.resize(size, 0);
@@ -197,58 +193,6 @@ impl BlockReader<'_> {
             is_right &= agree(&columns, &rows, lost.len(), &mut expected);
         }
         let is_good = is_right && judge(payload).is_good();
-        is_good.then(|| StripedRead { is_good, failure: CopyState::BadChecksum, cells: found, right: Vec::new() })
-    }
-
-    /// The most usual case: all cells were read ahead, and all are right. They are judged where they are.
-    fn read_ahead(
-        &self,
-        windows: &Windows,
-        bp: &Blkptr,
-        vdev: &Striped,
-        stripes: &[Stripe],
-        payload: &mut [u8],
-        judge: Judge<'_>,
-    ) -> Option<StripedRead> {
-        let mut found = Vec::with_capacity(stripes.iter().map(|stripe| stripe.parity.len() + stripe.data.len()).sum());
-        let mut bytes_of = |cell: &Cell, is_parity: bool| {
-            let [CellSource { leaf, spare: None }] = *vdev.sources(self.tree, cell).as_slice() else { return None };
-            if self.tree.is_stale(leaf, bp.physical_birth_txg()) {
-                return None;
-            }
-            let bytes: &[u8] = match cell.length_bytes {
-                0 => &[],
-                length => windows.get(leaf, cell.device_offset_bytes, length)?,
-            };
-            let state = CopyState::Good;
-            found.push(CellRead {
-                child: cell.child,
-                device_offset_bytes: cell.device_offset_bytes,
-                length_bytes: cell.length_bytes,
-                data_bytes: cell.data_bytes,
-                is_parity,
-                answer: Answer { leaf: Some(leaf), is_stale: false, state, bytes: Vec::new() },
-                siblings: Vec::new(),
-            });
-            Some(bytes)
-        };
-        let mut expected = Vec::new();
-        for stripe in stripes {
-            let parity: Option<Vec<&[u8]>> = stripe.parity.iter().map(|cell| bytes_of(cell, true)).collect();
-            let rows: Vec<(usize, &[u8])> = parity?.into_iter().enumerate().collect();
-            let columns: Option<Vec<&[u8]>> = stripe.data.iter().map(|cell| bytes_of(cell, false)).collect();
-            let columns = columns?;
-            for (cell, bytes) in stripe.data.iter().zip(&columns) {
-                if bytes.get(cell.data_bytes..).is_some_and(|pad| pad.iter().any(|&byte| byte != 0)) {
-                    return None;
-                }
-                put(payload, cell.block_offset, bytes.get(..cell.data_bytes).unwrap_or(bytes));
-            }
-            if !agree(&columns, &rows, 0, &mut expected) {
-                return None;
-            }
-        }
-        let is_good = judge(payload).is_good();
         is_good.then(|| StripedRead { is_good, failure: CopyState::BadChecksum, cells: found, right: Vec::new() })
     }
 
