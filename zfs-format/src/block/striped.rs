@@ -66,7 +66,10 @@ impl BlockReader<'_> {
         buffer: &mut Vec<u8>,
         judge: Judge<'_>,
     ) -> StripedRead {
-        if let Some(read) = self.read_plainly(bp, vdev, stripes, payload, buffer, judge) {
+        if let Some(read) = self
+            .read_from_windows(bp, vdev, stripes, payload, buffer, judge)
+            .or_else(|| self.read_plainly(bp, vdev, stripes, payload, buffer, judge))
+        {
             return read;
         }
         let cells = cells(stripes).map(|(cell, is_parity)| self.read_cell(bp, vdev, cell, is_parity)).collect();
@@ -116,6 +119,59 @@ impl BlockReader<'_> {
         read
     }
 
+    /// The most usual case, without a copy of the cells: all are in windows, and right. `None` when it is another.
+    fn read_from_windows(
+        &self,
+        bp: &Blkptr,
+        vdev: &Striped,
+        stripes: &[Stripe],
+        payload: &mut [u8],
+        expected: &mut Vec<u8>,
+        judge: Judge<'_>,
+    ) -> Option<StripedRead> {
+        let windows = self.windows?;
+        let mut found = Vec::with_capacity(stripes.iter().map(|stripe| stripe.parity.len() + stripe.data.len()).sum());
+        let mut rows: Vec<(usize, &[u8])> = Vec::new();
+        let mut columns: Vec<&[u8]> = Vec::new();
+        for stripe in stripes {
+            let mut find = |cell: &Cell, is_parity: bool| {
+                let leaf = self.only_source(bp, vdev, cell)?;
+                found.push(CellRead::answered(cell, is_parity, leaf, CopyState::Good));
+                if cell.length_bytes == 0 {
+                    return Some(&[][..]);
+                }
+                windows.get(leaf, cell.device_offset_bytes, cell.length_bytes)
+            };
+            rows.clear();
+            for (row, cell) in stripe.parity.iter().enumerate() {
+                rows.push((row, find(cell, true)?));
+            }
+            columns.clear();
+            for cell in &stripe.data {
+                columns.push(find(cell, false)?);
+            }
+            for (cell, bytes) in stripe.data.iter().zip(&columns) {
+                let (data, pad) = bytes.split_at_checked(cell.data_bytes).unwrap_or((bytes, &[]));
+                if pad.iter().any(|&byte| byte != 0) {
+                    return None;
+                }
+                put(payload, cell.block_offset, data);
+            }
+            if !agree(&columns, &rows, 0, expected) {
+                return None;
+            }
+        }
+        let is_good = judge(payload).is_good();
+        is_good.then(|| StripedRead { is_good, failure: CopyState::BadChecksum, cells: found, right: Vec::new() })
+    }
+
+    /// The device of a cell, when no other has it too and it is up to date.
+    fn only_source(&self, bp: &Blkptr, vdev: &Striped, cell: &Cell) -> Option<LeafId> {
+        let sources = vdev.sources(self.tree, cell);
+        let [CellSource { leaf, spare: None }] = *sources.as_slice() else { return None };
+        (!self.tree.is_stale(leaf, bp.physical_birth_txg())).then_some(leaf)
+    }
+
     /// The usual cases, without a buffer for each cell: all cells are right, or those of some children cannot be read,
     /// and the others are right. `None` when it is neither; then nothing is decided.
     fn read_plainly(
@@ -135,26 +191,13 @@ impl BlockReader<'_> {
         let mut rest = buffer.get_mut(..size)?;
         for (cell, is_parity) in cells(stripes) {
             let bytes = rest.split_off_mut(..cell.length_bytes)?;
-            let sources = vdev.sources(self.tree, cell);
-            let [CellSource { leaf, spare }] = *sources.as_slice() else { return None };
-            let birth = bp.physical_birth_txg();
-            if spare.is_some() || self.tree.is_stale(leaf, birth) {
-                return None;
-            }
+            let leaf = self.only_source(bp, vdev, cell)?;
             let state =
                 if bytes.is_empty() { CopyState::Good } else { self.read_leaf(leaf, cell.device_offset_bytes, bytes) };
             if !state.is_good() && !state.is_absent() {
                 return None;
             }
-            found.push(CellRead {
-                child: cell.child,
-                device_offset_bytes: cell.device_offset_bytes,
-                length_bytes: cell.length_bytes,
-                data_bytes: cell.data_bytes,
-                is_parity,
-                answer: Answer { leaf: Some(leaf), is_stale: false, state, bytes: Vec::new() },
-                siblings: Vec::new(),
-            });
+            found.push(CellRead::answered(cell, is_parity, leaf, state));
         }
         let (mut rest, mut at) = (buffer.get_mut(..size)?, 0);
         let mut is_right = true;
@@ -345,6 +388,19 @@ impl StripedRead {
 }
 
 impl CellRead {
+    /// A cell that `leaf` answered for, without what it returned.
+    fn answered(cell: &Cell, is_parity: bool, leaf: LeafId, state: CopyState) -> Self {
+        Self {
+            child: cell.child,
+            device_offset_bytes: cell.device_offset_bytes,
+            length_bytes: cell.length_bytes,
+            data_bytes: cell.data_bytes,
+            is_parity,
+            answer: Answer { leaf: Some(leaf), is_stale: false, state, bytes: Vec::new() },
+            siblings: Vec::new(),
+        }
+    }
+
     /// What the cell holds is not known from the format alone, as that of a cell of pads is.
     fn is_needed(&self) -> bool {
         self.is_parity || self.data_bytes > 0
