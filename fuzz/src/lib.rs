@@ -14,6 +14,7 @@ mod metadata;
 pub mod mutate;
 mod objects;
 pub mod seeds;
+mod texts;
 
 pub use codecs::{checksum, decompress, gang};
 pub use forge::Forge;
@@ -21,6 +22,7 @@ pub use graft::{Graft, GraftBlock, Place};
 pub use image::{label, labels, scrub_image};
 pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, history, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
+pub use texts::{rescue_map, saved_run};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -45,7 +47,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("micro_zap", micro_zap),
     ("nvlist", nvlist),
     ("objset", objset),
+    ("rescue_map", rescue_map),
     ("sa", sa),
+    ("saved_run", saved_run),
     ("scrub_image", scrub_image),
     ("space_map", space_map),
     ("uberblock", uberblock),

@@ -42,8 +42,21 @@ pub fn seeds() -> Vec<Seed> {
             add("scrub_image", &format!("change{index}"), change);
         }
     }
+    let mut add = |target, name: &str, bytes: &[u8]| {
+        seeds.push(Seed { target, name: name.to_owned(), bytes: bytes.to_vec() });
+    };
+    add("rescue_map", "rescued", RESCUE_MAP.as_bytes());
+    // Which number or empty list, and what it becomes.
+    for (name, changes) in [("counts", [64, 7, 0, 6]), ("lanes", [0, 7, 0, 6]), ("batches", [2, 20, 250, 31])] {
+        add("saved_run", name, &changes);
+    }
     seeds
 }
+
+/// What ddrescue writes: comments, where it is, and ranges with what became of them.
+const RESCUE_MAP: &str = "# Mapfile. Created by GNU ddrescue version 1.27\n# current_pos  current_status  current_pass\n\
+    0x00120000     ?               1\n#      pos        size  status\n0x00000000  0x00100000  +\n\
+    0x00100000  0x00010000  -\n0x00110000  0x00010000  /\n0x00120000  0x00E00000  ?\n";
 
 fn stored(words: &[u64], endian: Endian) -> Vec<u8> {
     let put = |word: &u64| if endian == Endian::Little { word.to_le_bytes() } else { word.to_be_bytes() };

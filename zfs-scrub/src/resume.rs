@@ -14,6 +14,8 @@ use zfs_format::ondisk::dmu::ObjectType;
 
 /// The form of the saved state; another one is refused.
 const FORMAT: &str = "zcheck.state/1";
+/// Larger than any count of blocks or bytes in a pool: sums of such counts do not overflow.
+const COUNT_MAX: u64 = 1 << 56;
 
 /// What must be equal for a run to go on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +135,13 @@ impl SavedRun {
         if *options != identity.options {
             return other(format!("it was asked for {options}, and now for {}", identity.options));
         }
-        Ok(())
+        // What a batch counts may be taken back by the next run, so a count may be less than nothing.
+        let counted = self.counted.iter().copied().filter(|count| count.cast_signed().unsigned_abs() > COUNT_MAX);
+        let in_sinks = self.found.iter().flat_map(SavedSink::counts).filter(|&count| count > COUNT_MAX);
+        match counted.chain(in_sinks).next() {
+            Some(count) => Err(ResumeError::Invalid(format!("it counts {count}, which no pool can have"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -177,6 +185,11 @@ impl SavedSink {
             dropped_degraded: contents.dropped_degraded,
             dropped_damaged: contents.dropped_damaged,
         }
+    }
+
+    fn counts(&self) -> impl Iterator<Item = u64> {
+        let hidden = self.findings.iter().map(|finding| finding.hidden_blocks);
+        hidden.chain([self.dropped_degraded, self.dropped_damaged])
     }
 
     pub(crate) fn contents(&self) -> Result<SinkContents, ResumeError> {

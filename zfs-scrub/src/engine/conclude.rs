@@ -133,7 +133,7 @@ pub(super) fn gather_left_out(
     let (left, looked_at) = (left_out.share.0, counters.leaf_blocks.load(Relaxed));
     if matches!(share, Share::Sample { .. }) && progress.stopped().is_none() {
         let bad = counters.bad_leaf_blocks.load(Relaxed);
-        let total = left + looked_at;
+        let total = left.saturating_add(looked_at);
         let most = bad_at_most(total, looked_at, bad);
         let found = if bad == 0 { "none bad".to_owned() } else { format!("{bad} bad") };
         what.push_str(&format!(
@@ -163,8 +163,8 @@ const BAD_SHARE: u64 = 10;
 /// A finding for each device of which much is bad, though the pool does not record that it missed anything there.
 fn tell_bad(counters: &Counters, tree: &VdevTree, contents: &mut SinkContents) {
     for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {
-        let bad = counted.checksum_errors.load(Relaxed) + counted.read_errors.load(Relaxed);
-        let total = counted.parts.load(Relaxed) + counted.read_errors.load(Relaxed);
+        let bad = counted.checksum_errors.load(Relaxed).saturating_add(counted.read_errors.load(Relaxed));
+        let total = counted.parts.load(Relaxed).saturating_add(counted.read_errors.load(Relaxed));
         let judged = total.saturating_sub(counted.stale_copies.load(Relaxed));
         if bad < BAD_COPIES_MIN || bad.saturating_mul(BAD_SHARE) < judged {
             continue;
