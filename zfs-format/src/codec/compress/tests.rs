@@ -1,3 +1,5 @@
+mod zstd_program;
+
 use super::*;
 use proptest::prelude::*;
 
