@@ -9,6 +9,7 @@ use zfs_format::Endian;
 use zfs_format::block::Work;
 use zfs_format::codec::cipher::digest;
 use zfs_format::dataset::{DatasetMap, GivenKey, unlock};
+use zfs_format::ondisk::dmu::ObjectType;
 use zfs_format::ondisk::protect;
 use zfs_format::pool::{Assembly, Mos, Secret};
 use zfs_scrub::finding::Place;
@@ -209,4 +210,33 @@ fn somebody_without_the_key_can_forge_macs_up_to_the_object_set() {
     let mut told: Vec<_> = found(&opened).into_iter().map(|(code, .., level, _)| (code, level)).collect();
     told.sort_unstable();
     assert_eq!(told, [("ZC0501", -1), ("ZC0501", 0)]);
+}
+
+/// A dataset whose previous snapshot is said to be of the future would have no blocks of its own, and nothing in it would be
+/// looked at.
+#[test]
+fn a_snapshot_of_the_future_hides_nothing() {
+    let pool = pool("single");
+    let mut graft = graft(&pool);
+    let head = dataset(&graft, "single");
+    let whole = scrub(&graft, &pool, &[]);
+    let dnodes = find(&graft, |block| {
+        let is_of_dnodes = (block.objset, block.object) == (0, 0) && block.bp.object_type() == ObjectType::DNODE;
+        is_of_dnodes && block.bp.level() == 0 && block.block == head / 32
+    });
+    // The bonus of a dnode with one pointer, and in it ds_prev_snap_txg.
+    let at = usize::try_from(head % 32).unwrap() * 512 + 192 + 16;
+    graft.plain(dnodes)[at..at + 8].fill(0xff);
+    graft.seal();
+    let outcome = scrub(&graft, &pool, &[]);
+    let [(code, 0, object, ..)] = found_without_level(&outcome)[..] else { panic!("{:?}", outcome.findings) };
+    assert_eq!((code, object), ("ZC0403", head));
+    assert!(outcome.totals.blocks > whole.totals.blocks, "the blocks of the head were visited");
+}
+
+fn found_without_level(outcome: &Outcome) -> Vec<(&'static str, u64, u64)> {
+    let is_damage = |finding: &&zfs_scrub::Finding| finding.severity > Severity::Note;
+    let told = outcome.findings.iter().filter(is_damage);
+    told.map(|finding| (finding.kind.entry().code, finding.place.objset.unwrap(), finding.place.object.unwrap()))
+        .collect()
 }

@@ -116,6 +116,7 @@ impl State {
             // buffers.
             let queue = Queue::new((memory_bytes / 2).saturating_sub(sharing.held_bytes()));
             let mut walk = Walk::new(shared, queue, ToCrew(crew), sharing, spared);
+            walk.txg = self.txg;
             for problem in &problems {
                 pending::report_nonsense(&walk, "tables of shared blocks", problem);
             }

@@ -116,6 +116,8 @@ pub(super) struct Walk<'a, F> {
     pub(super) feed: F,
     pub(super) totals: Totals,
     pub(super) left_out: LeftOut,
+    /// The txg of the state: nothing in it is newer.
+    pub(super) txg: Txg,
     /// Blocks that several pointers lead to.
     pub(super) sharing: Sharing,
     /// Only what lies in this space, and what is below it, is visited; everything when there is none.
@@ -157,6 +159,7 @@ impl<'a, F: Feed> Walk<'a, F> {
             feed,
             totals: Totals::default(),
             left_out: LeftOut::default(),
+            txg: Txg(u64::MAX),
             sharing,
             spared,
             datasets: Vec::new(),
@@ -188,10 +191,31 @@ impl<'a, F: Feed> Walk<'a, F> {
     pub(super) fn trees(&mut self, roots: impl IntoIterator<Item = Root>) {
         self.headers.clear();
         for Root { objset, bp, min } in roots {
+            let min = self.believed(objset, min);
             let min = if objset == 0 { min } else { min.max(self.since()) };
             self.pointer(Located { bp, bookmark: Bookmark::objset(objset), shift: 0, min });
         }
         self.drain();
+    }
+
+    /// A txg after that of the pool's state would hide a whole dataset, and is none that a snapshot can have.
+    fn believed(&self, objset: u64, min: Txg) -> Txg {
+        if min <= self.txg {
+            return min;
+        }
+        let place = crate::finding::Place {
+            objset: Some(0),
+            object: Some(objset),
+            object_type: Some(ObjectType::DSL_DATASET),
+            ..Default::default()
+        };
+        let message = format!(
+            "dataset {objset}: its previous snapshot is of txg {min}, after that of the pool ({}); all its blocks were \
+             visited, those of earlier snapshots again",
+            self.txg
+        );
+        self.lost(Finding::new(Kind::MosObjectInvalid, place, message));
+        Txg(0)
     }
 
     /// Visits what is left of a tree that is being destroyed: all of it, or what comes after the point that was reached.
