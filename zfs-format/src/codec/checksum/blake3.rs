@@ -3,10 +3,24 @@
 //! Source: OpenZFS module/zfs/blake3_zfs.c, `abd_checksum_blake3_native`.
 
 use ::blake3::Hasher;
+use std::sync::OnceLock;
 
-/// The fastest form this CPU has: many chunks of 1 KiB side by side.
+/// The fastest form this CPU has, many chunks of 1 KiB side by side, if it agrees with the plain one.
 pub(super) fn fast(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
+    static RIGHT: OnceLock<bool> = OnceLock::new();
+    if *RIGHT.get_or_init(is_right) { side_by_side(key, message) } else { plain(key, message) }
+}
+
+fn side_by_side(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     *::blake3::keyed_hash(key, message).as_bytes()
+}
+
+/// Compares the two forms on fixed bytes, up to all vector widths.
+fn is_right() -> bool {
+    let key = [0x5a; 32];
+    let bytes: Vec<u8> = (0..40_963_u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    let mut parts = [40_963, 32_768, 16_384, 4096, 1025, 64, 0].into_iter().filter_map(|length| bytes.get(..length));
+    parts.all(|part| side_by_side(&key, part) == plain(&key, part))
 }
 
 /// One block of 64 bytes after the other, so that no two chunks are computed side by side.

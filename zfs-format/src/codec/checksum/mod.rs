@@ -1,8 +1,8 @@
 //! Checksums of blocks: which algorithm, which words, and how they are compared.
 //!
 //! The input is always the psize bytes as stored: compressed, encrypted, padded. What uses vector instructions exists
-//! twice: a fast form for this CPU, and a plain one which gives a second opinion before a mismatch is reported. Three
-//! algorithms need the pool's [`Salt`].
+//! twice: a fast form for this CPU, which is held against the plain one when it is first used, and that plain one, which
+//! gives a second opinion before a mismatch is reported. Three algorithms need the pool's [`Salt`].
 
 mod blake3;
 mod edonr;
@@ -13,6 +13,7 @@ mod fletcher4;
 mod fletcher4_x86;
 mod salt;
 mod sha;
+mod sha_plain;
 mod skein;
 
 #[cfg(test)]
@@ -43,9 +44,9 @@ pub fn compute(kind: ChecksumKind, endian: Endian, bytes: &[u8], salt: Option<&S
     dispatch(kind, endian, bytes, salt, &FAST)
 }
 
-/// The same as [`compute`] with the plain forms of fletcher4 and blake3, where nothing is computed side by side.
+/// The same as [`compute`] with the plain forms, where nothing is computed side by side or by special instructions.
 ///
-/// The other algorithms have one form only, so for them this is a second run and not a second opinion.
+/// fletcher2, skein and edonr have one form only, the plain one.
 ///
 /// # Errors
 /// As [`compute`].
@@ -61,11 +62,19 @@ pub fn compute_plain(
 /// The algorithms that have two forms.
 struct Forms {
     fletcher4: fn(Endian, &[u8]) -> Checksum,
+    sha256: fn(&[&[u8]]) -> Checksum,
+    sha512_256: fn(Endian, &[u8]) -> Checksum,
     blake3: fn(&[u8; SALT_BYTES], &[u8]) -> [u8; 32],
 }
 
-const FAST: Forms = Forms { fletcher4: fletcher4::fast, blake3: blake3::fast };
-const PLAIN: Forms = Forms { fletcher4: fletcher4::plain, blake3: blake3::plain };
+const FAST: Forms =
+    Forms { fletcher4: fletcher4::fast, sha256: sha::sha256, sha512_256: sha::sha512_256, blake3: blake3::fast };
+const PLAIN: Forms = Forms {
+    fletcher4: fletcher4::plain,
+    sha256: sha::sha256_plain,
+    sha512_256: sha::sha512_256_plain,
+    blake3: blake3::plain,
+};
 
 fn dispatch(
     kind: ChecksumKind,
@@ -78,8 +87,8 @@ fn dispatch(
         ChecksumKind::OFF | ChecksumKind::NOPARITY => Ok([0; 4]),
         ChecksumKind::FLETCHER2 => Ok(fletcher2::plain(endian, bytes)),
         ChecksumKind::FLETCHER4 => Ok((forms.fletcher4)(endian, bytes)),
-        ChecksumKind::SHA256 => Ok(sha::sha256(&[bytes])),
-        ChecksumKind::SHA512 => Ok(sha::sha512_256(endian, bytes)),
+        ChecksumKind::SHA256 => Ok((forms.sha256)(&[bytes])),
+        ChecksumKind::SHA512 => Ok((forms.sha512_256)(endian, bytes)),
         ChecksumKind::SKEIN => Ok(cut_words(endian, &salted(kind, salt)?.skein.digest(bytes))),
         ChecksumKind::EDONR => Ok(cut_words(endian, &salted(kind, salt)?.edonr.digest(bytes))),
         ChecksumKind::BLAKE3 => Ok(sha::words(endian, &(forms.blake3)(&salted(kind, salt)?.blake3, bytes))),
