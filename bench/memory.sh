@@ -12,9 +12,10 @@ case $budget in
 '' | *[!0-9]* | 0*) die "BUDGET_MIB is a number from 1 on, without leading zeros" ;;
 esac
 threads=${ZCHECK_THREADS:-2}
-# What the program may take beside what it was asked to keep to, and what counts as flat.
+# What the program may take beside what it was asked to keep to, and what counts as flat: a pool of 1 million blocks
+# fills the queue hardly twice, so that not all of its batches live at once.
 beside=64
-flat=16
+flat=32
 root=$(cd "$(dirname "$0")/.." && pwd)
 (cd "$root" && cargo build --release --quiet --bin zcheck)
 (cd "$root" && cargo build --release --quiet -p fixtures --example make-big-pool)
