@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::output;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,12 +53,18 @@ impl<'p> StateFile<'p> {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let mut name = self.path.as_os_str().to_owned();
-        name.push(".new");
+        name.push(format!(".{}.new", std::process::id()));
         let beside = PathBuf::from(name);
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, self.path)
+        // What is there already belongs to somebody else.
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        drop(file);
+        let result = written.and_then(|()| std::fs::rename(&beside, self.path));
+        if result.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(&beside);
+        }
+        result
     }
 
     /// Everything was checked: nothing is left to go on with.
