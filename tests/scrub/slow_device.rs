@@ -7,6 +7,7 @@ use fixtures::{Content, DatasetSpec, FileSpec, Pool, PoolSpec, TopSpec, make};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use zfs_format::media::{MediaError, Medium, ReadAt};
@@ -130,5 +131,48 @@ fn other_devices_go_on_with_the_next_batch() {
         assert_others_go_on(&pool, &Options { threads, memory_bytes: 64 << 10, ..Options::default() }, |blocks| {
             blocks - 40
         });
+    }
+}
+
+/// A device on which reading file data is a bug in the program.
+#[derive(Debug)]
+struct Buggy {
+    device: fixtures::Device,
+    blocks: BTreeSet<u64>,
+}
+
+impl ReadAt for Buggy {
+    fn size_bytes(&self) -> u64 {
+        self.device.bytes
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), MediaError> {
+        let end = offset + buffer.len() as u64;
+        assert!(self.blocks.range(offset..end).count() == 0, "this is part of a test");
+        self.device.read_at(offset, buffer);
+        Ok(())
+    }
+}
+
+/// A bug must be seen, and not leave the walk waiting for threads that are gone. There are more batches than may wait.
+#[test]
+fn threads_that_panic_end_the_run() {
+    for (tops, threads) in [(TopSpec::Disk, 1), (TopSpec::Disk, 3), (TopSpec::Raidz { parity: 1, width: 3 }, 2)] {
+        let pool = pool(&[tops], 16 << 10);
+        let open = |(number, device): (usize, &fixtures::Device)| Medium {
+            path: PathBuf::from(&device.name),
+            bytes: Arc::new(Buggy { device: device.clone(), blocks: file_blocks(&pool, number) }),
+        };
+        let media: Vec<Medium> = pool.devices.iter().enumerate().map(open).collect();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let run = std::thread::spawn(move || {
+            let _ended = sender;
+            let mut assembly = Assembly::new(&media, None).unwrap();
+            let options = Options { threads, memory_bytes: 64 << 10, ..Options::default() };
+            zfs_scrub::scrub(&mut assembly, &options, &Progress::default()).map(drop)
+        });
+        // The channel closes when the run ends, whichever way.
+        assert!(receiver.recv_timeout(LONGEST) == Err(RecvTimeoutError::Disconnected), "the run does not end");
+        assert!(run.join().is_err(), "nobody read file data");
     }
 }

@@ -210,20 +210,23 @@ impl Batch {
 
     /// Joins neighbours among the blocks that are verified one by one.
     fn cut_groups(&self, tree: &VdevTree, lanes: &mut Lanes) {
-        let dva = |index: usize| {
+        let block = |index: usize| {
             let block = self.singles.get(index).and_then(|&number| self.blocks.get(number as usize));
-            block.and_then(|block| block.bp.dva(0)).unwrap_or_default()
+            block.map(|block| (block.bp.dva(0).unwrap_or_default(), block.bp.psize_bytes())).unwrap_or_default()
         };
         let mut first = 0;
         while first < self.singles.len() {
-            let head = dva(first);
+            let (head, mut bytes) = block(first);
             let bytes_max = group_bytes_max(tree, head.vdev);
             let mut reach = end_of(&head);
             let mut end = first + 1;
             while end < self.singles.len() {
-                let next = dva(end);
+                let (next, size) = block(end);
                 let next_reach = reach.max(end_of(&next));
-                if !is_near(&head, &next, reach) || next_reach - head.offset_bytes > bytes_max {
+                // Blocks of a damaged pool may claim more than the space they take, and all lie at one place.
+                bytes = size.saturating_add(bytes);
+                let is_much = next_reach - head.offset_bytes > bytes_max || bytes > bytes_max;
+                if !is_near(&head, &next, reach) || is_much {
                     break;
                 }
                 reach = next_reach;
@@ -325,4 +328,55 @@ fn leaves(tree: &VdevTree, vdev: u32) -> &[LeafId] {
 
 fn first_readable(tree: &VdevTree, vdev: u32) -> Option<LeafId> {
     leaves(tree, vdev).iter().copied().find(|&leaf| tree.is_given(leaf))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Bookmark;
+    use super::super::queue::Queue;
+    use super::*;
+
+    struct Nobody;
+
+    impl Ledger for Nobody {
+        fn block(&mut self, _: &Queued, _: &Redundancy) {}
+        fn missing(&mut self, _: LeafId, _: u64) {}
+    }
+
+    /// Sizes of the groups of blocks that lie on no vdev that is known, `step` sectors apart, of so many sectors each.
+    fn groups(blocks: u64, step: u64, sectors: u64) -> Vec<usize> {
+        let mut queue = Queue::new(1 << 30);
+        for number in 0..blocks {
+            let mut words = [0; 16];
+            // The asize of a damaged pointer may say anything.
+            words[0] = 1;
+            words[1] = number * step;
+            words[6] = 1 << 63 | 19 << 48 | 7 << 40 | 2 << 32 | (sectors - 1) << 16 | (sectors - 1);
+            (words[10], words[11], words[15]) = (5, 1, number);
+            let bookmark = Bookmark { objset: 54, object: 7, level: 0, block: number };
+            queue.push(&Queued { bp: Blkptr::from_words(words), bookmark });
+        }
+        let batch = Batch::seal(queue.take_rest(), &VdevTree::default(), &mut Nobody);
+        let tasks = batch.lanes.iter().flat_map(|lane| &lane.tasks);
+        let size = |task: &Task| match *task {
+            Task::Group { first, end } => (end - first) as usize,
+            Task::Extent(_) => panic!("there is no device"),
+        };
+        tasks.map(size).collect()
+    }
+
+    #[test]
+    fn neighbours_are_verified_together() {
+        assert_eq!(groups(100, 1, 1), [100]);
+        assert_eq!(groups(3, 1000, 1), [1, 1, 1], "far apart");
+    }
+
+    #[test]
+    fn groups_are_bounded_by_what_blocks_claim_and_not_only_by_where_they_lie() {
+        // All at one place, a quarter of the least limit each.
+        let sizes = groups(1000, 0, 512);
+        assert_eq!(sizes.iter().sum::<usize>(), 1000);
+        assert!(sizes.iter().all(|&size| size <= 4), "{sizes:?}");
+        assert!(groups(10, 0, 32_768).iter().all(|&size| size == 1));
+    }
 }

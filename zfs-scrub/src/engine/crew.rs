@@ -2,8 +2,9 @@
 //!
 //! A thread takes a piece of work, reads, checks, and comes back; nothing is handed from reader to checker, so bytes are
 //! checked in the cache they were read into. Waves come first, since the walk waits for them; then the tasks of the device
-//! that has the fewest threads, in the oldest batch that has some. There are more threads than `--threads` when a pool has several devices: those that wait for a slow device do
-//! not keep others from theirs, and permits bound how many check at the same time.
+//! that has the fewest threads, in the oldest batch that has some. There are more threads than `--threads` when a pool has
+//! several devices: those that wait for a slow device do not keep others from theirs, and permits bound how many check at
+//! the same time.
 
 use super::batch::{Batch, LaneKey};
 use super::journal::{Before, Journal};
@@ -118,13 +119,11 @@ impl<'a> Crew<'a> {
         while let Some(job) = self.next_job() {
             match job {
                 Job::Wave(wave) => {
+                    let _telling = Telling(self);
                     while wave.work(self.walk, &mut buffers) {}
-                    if wave.is_done() {
-                        drop(self.lock());
-                        self.finished.notify_all();
-                    }
                 }
                 Job::Tasks { batch, lane, tasks } => {
+                    let _finishing = Finishing { crew: self, batch: &batch, lane, count: tasks.len() };
                     let of_lane = batch.lanes.get(lane);
                     let range = of_lane.and_then(|lane| lane.tasks.get(tasks.clone())).unwrap_or_default();
                     for task in range {
@@ -132,7 +131,6 @@ impl<'a> Crew<'a> {
                             run(&self.leaf, &batch, task, &mut buffers, &self.permits, &self.turns);
                         }
                     }
-                    self.finish(&batch, lane, tasks.len());
                 }
             }
         }
@@ -298,6 +296,31 @@ impl State {
         *busy.entry(key).or_default() += 1;
         *at_work += 1;
         Some(Job::Tasks { batch: Arc::clone(batch), lane: index, tasks: first..*next })
+    }
+}
+
+/// Tells that tasks were finished; also when a thread panics, so that nobody waits for it and the panic is seen.
+struct Finishing<'c, 'a> {
+    crew: &'c Crew<'a>,
+    batch: &'c Arc<Batch>,
+    lane: usize,
+    count: usize,
+}
+
+impl Drop for Finishing<'_, '_> {
+    fn drop(&mut self) {
+        self.crew.finish(self.batch, self.lane, self.count);
+    }
+}
+
+/// Tells that no more of a wave is left to take for this thread, in the same way.
+struct Telling<'c, 'a>(&'c Crew<'a>);
+
+impl Drop for Telling<'_, '_> {
+    fn drop(&mut self) {
+        // Who looks whether the wave is done holds the lock until it waits.
+        drop(self.0.lock());
+        self.0.finished.notify_all();
     }
 }
 

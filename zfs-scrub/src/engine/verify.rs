@@ -22,7 +22,7 @@ pub(super) struct Buffers {
 
 /// Tasks above this size take turns, and their buffers are given back: with blocks of 16 MiB on many threads the
 /// buffers would otherwise outgrow the budget.
-const SMALL_BYTES_MAX: u64 = 2 << 20;
+pub(super) const SMALL_BYTES_MAX: u64 = 2 << 20;
 
 /// How many large tasks may run at once.
 #[derive(Debug)]
@@ -44,9 +44,18 @@ impl Turns {
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
         drop(free);
+        let _turn = Turn(self);
         task();
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.freed.notify_one();
+    }
+}
+
+/// A turn that is given back when it ends, whichever way.
+struct Turn<'t>(&'t Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
     }
 }
 

@@ -98,6 +98,8 @@ pub(super) trait Feed {
 const WAVE_SHARE: u64 = 32;
 /// With more pointers pending than this, nothing is read ahead, so that their number hardly grows.
 const PENDING_MAX: usize = 1 << 16;
+/// Memory of a decoded block that is used again: that of the largest indirect blocks there are.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 /// How far ahead blocks are looked for that lead to others.
 const AHEAD_MAX: usize = 1 << 12;
 
@@ -256,7 +258,10 @@ impl<'a, F: Feed> Walk<'a, F> {
                 Content::Read(plain) => {
                     self.held_bytes = self.held_bytes.saturating_sub(plain.len() as u64);
                     self.children(&block, &plain);
-                    self.memory.push(plain);
+                    // A few huge blocks must not leave memory behind that nobody needs.
+                    if plain.capacity() <= KEPT_BYTES_MAX {
+                        self.memory.push(plain);
+                    }
                     self.stack.extend(self.found.drain(..).rev());
                 }
                 Content::Lost => {}
@@ -276,7 +281,7 @@ impl<'a, F: Feed> Walk<'a, F> {
             if block.is_leaf() {
                 continue;
             }
-            bytes = bytes.saturating_add(block.bp.lsize_bytes());
+            bytes = bytes.saturating_add(wave::held(&block.bp));
             if !chosen.is_empty() && (chosen.len() >= blocks_max || bytes > bytes_max) {
                 break;
             }

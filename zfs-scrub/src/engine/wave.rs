@@ -7,14 +7,29 @@
 use super::batch::{GAP_BYTES_MAX, GROUP_BYTES_MAX, end_of, group_bytes_max, is_near};
 use super::judge::Shared;
 use super::queue::Queued;
-use super::verify::Buffers;
+use super::verify::{Buffers, SMALL_BYTES_MAX};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::vdev::VdevTree;
 
 /// Blocks of a wave: enough for a disk to have a choice, and for every thread to have work.
 pub(super) const BLOCKS_MAX: usize = 64;
+
+/// Bytes that the longest buffer of a block takes.
+pub(super) fn held(bp: &Blkptr) -> u64 {
+    bp.lsize_bytes().max(bp.psize_bytes())
+}
+
+/// Counts a group as done; also when a thread panics, so that the walk does not wait for it.
+struct Counting<'w>(&'w AtomicUsize);
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
 
 /// What verifying a block gave.
 type Result = Option<Vec<u8>>;
@@ -71,7 +86,12 @@ impl Wave {
     /// Takes the next group and verifies it; false when none is left.
     pub(super) fn work(&self, shared: Shared<'_>, buffers: &mut Buffers) -> bool {
         let Some(group) = self.groups.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
+        let _counting = Counting(&self.done);
         let numbers = self.order.get(group.clone()).unwrap_or_default();
+        // Large blocks get buffers of their own, which are given back.
+        let is_large = |&number: &usize| self.blocks.get(number).is_some_and(|block| held(&block.bp) > SMALL_BYTES_MAX);
+        let mut own = Buffers::default();
+        let buffers = if numbers.iter().any(is_large) { &mut own } else { buffers };
         let Buffers { windows, work, .. } = buffers;
         let pointers = numbers.iter().filter_map(|&number| self.blocks.get(number)).map(|block| block.bp);
         let bytes_max = usize::try_from(GROUP_BYTES_MAX).unwrap_or(usize::MAX);
@@ -86,7 +106,6 @@ impl Wave {
                 *memory = None;
             }
         }
-        self.done.fetch_add(1, Ordering::Release);
         true
     }
 
