@@ -11,7 +11,7 @@ const EXIT_STATUS: &str = "Exit status, a sum of bits:
    0  checked completely, no damage
    1  damage, but every damaged block has a good copy or can be rebuilt
    4  something is lost
-   8  something, or everything, could not be checked
+   8  something could not be checked, or was not asked for; or nothing could
   16  usage error
   32  cancelled";
 
@@ -125,12 +125,12 @@ pub(crate) struct ScrubArgs {
     /// The pool must be as it was then, and the options the same. The file is removed when everything was checked.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "at_risk")]
     pub(crate) state: Option<PathBuf>,
-    /// What to check, when it is not everything.
-    #[command(flatten)]
-    pub(crate) scope: ScopeArgs,
     /// List the files that one more failure would hurt, though their vdevs promise more.
     #[arg(long)]
     pub(crate) at_risk: bool,
+    /// What to check, when it is not everything. Last, as its heading is that of all that follows.
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
 }
 
 /// The part of a pool that `zcheck scrub` is to check. What is left out is listed in the report, and sets bit 8 of the

@@ -120,7 +120,11 @@ pub(super) fn gather_left_out(
     };
     if !scope.datasets.is_empty() || !scope.paths.is_empty() {
         let names: Vec<&str> = scope.datasets.iter().chain(&scope.paths).map(String::as_str).collect();
-        add(format!("all but {} (--dataset, --path), and what the pool needs to lead there", names.join(", ")), None);
+        add(format!("datasets and files other than {} (--dataset, --path)", names.join(", ")), None);
+    }
+    if !scope.paths.is_empty() {
+        // They were read, from their first good copy.
+        add("copies of the metadata that leads to what --path names".into(), None);
     }
     if let Some(txg) = scope.since_txg {
         add(format!("what was written in txg {txg} or before (--since-txg)"), None);
