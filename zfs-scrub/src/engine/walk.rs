@@ -385,8 +385,13 @@ impl<'a, F: Feed> Walk<'a, F> {
         if self.is_left_out(&bp) || self.sharing.is_verified(&bp) {
             return;
         }
+        self.enqueue(&Queued { bp, bookmark });
+    }
+
+    /// Puts a leaf block into the queue, and gives blocks away when that is full.
+    pub(super) fn enqueue(&mut self, block: &Queued) {
         self.shared.counters.leaf_blocks.fetch_add(1, Relaxed);
-        self.queue.push(&Queued { bp, bookmark });
+        self.queue.push(block);
         if self.queue.is_full() {
             self.feed.flush(&mut self.queue, false);
         }

@@ -42,6 +42,9 @@ use zfs_format::ondisk::zil::{ZilBlock, ZilHeader, ZilRecord};
 /// More blocks than any log has; ends a chain that does not end by itself.
 const BLOCKS_MAX: usize = 1 << 22;
 
+/// Addresses told apart: more than logs have, and some 60 MB.
+const SEEN_MAX: usize = 1 << 20;
+
 /// Visits the log of the head `objset`. `txg` is that of the uberblock in use.
 pub(super) fn visit<F: Feed>(walk: &mut Walk<'_, F>, objset: u64, header: &ZilHeader, txg: Txg) {
     let mut visit = Visit {
@@ -155,9 +158,14 @@ impl<F: Feed> Visit<'_, '_, F> {
     /// Counts a block while blocks are allocated: those of a log that was not claimed are up to the newest txg.
     fn count(&mut self, bp: &Blkptr) {
         self.is_counting &= self.is_claimed() || bp.logical_birth_txg() <= self.txg;
-        if self.is_counting && self.seen.insert(bp.dva(0)) {
+        if self.is_counting && self.is_new(bp) {
             self.walk.count(bp);
         }
+    }
+
+    /// Whether the block was not met in this log before. In a log with more blocks than any has, all are new.
+    fn is_new(&mut self, bp: &Blkptr) -> bool {
+        self.seen.len() >= SEEN_MAX || self.seen.insert(bp.dva(0))
     }
 
     /// Looks at a record, and at the block with its data when it has one. Answers with the end of the log when it is here.
@@ -180,12 +188,9 @@ impl<F: Feed> Visit<'_, '_, F> {
                 {
                     return Some(end);
                 }
-            } else if bp.birth_txg() >= self.header.claim_txg
-                && self.walk.is_in_reach(&bp)
-                && self.seen.insert(bp.dva(0))
-            {
+            } else if bp.birth_txg() >= self.header.claim_txg && self.walk.is_in_reach(&bp) && self.is_new(&bp) {
                 self.walk.count(&bp);
-                self.walk.queue.push(&Queued { bp, bookmark });
+                self.walk.enqueue(&Queued { bp, bookmark });
             }
         }
         self.last_record = record.seq;
@@ -195,7 +200,7 @@ impl<F: Feed> Visit<'_, '_, F> {
 
     /// Data that a log which was not claimed points to; older data belongs to the file already.
     fn new_data(&mut self, bp: Blkptr, bookmark: Bookmark, seq: u64, work: &mut Work) -> Option<End> {
-        if !self.seen.insert(bp.dva(0)) {
+        if !self.is_new(&bp) {
             return None;
         }
         let look = self.walk.shared.look(&bp, bookmark, work);
