@@ -99,7 +99,7 @@ struct Found {
 
 /// The image as zcheck opens it.
 fn medium(image: &[u8]) -> Medium {
-    Medium { path: PathBuf::from("disk0"), bytes: Arc::new(Bytes(image.to_vec())) }
+    Medium::new(PathBuf::from("disk0"), Arc::new(Bytes(image.to_vec())))
 }
 
 impl Graft {

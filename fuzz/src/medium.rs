@@ -60,7 +60,7 @@ impl ReadAt for Made {
 
 /// An opened input that holds these bytes.
 pub(crate) fn medium(name: &str, bytes: impl ReadAt + 'static) -> Medium {
-    Medium { path: PathBuf::from(name), bytes: Arc::new(bytes) }
+    Medium::new(PathBuf::from(name), Arc::new(bytes))
 }
 
 /// A made device of this size.

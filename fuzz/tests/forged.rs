@@ -49,10 +49,7 @@ fn find(pool: &Pool, is_it: impl Fn(&MadeBlock) -> bool) -> usize {
 /// Scrubs the forged pool. A scrub that does not return ends the test by the clock.
 fn scrub(forge: &mut Forge) -> Outcome {
     forge.seal();
-    let open = |device: &fixtures::Device| Medium {
-        path: PathBuf::from(&device.name),
-        bytes: Arc::new(Device(device.clone())),
-    };
+    let open = |device: &fixtures::Device| Medium::new(PathBuf::from(&device.name), Arc::new(Device(device.clone())));
     let media: Vec<Medium> = forge.pool.devices.iter().map(open).collect();
     let (sender, receiver) = std::sync::mpsc::channel();
     let started = Instant::now();
@@ -162,10 +159,7 @@ fn an_unknown_feature_that_is_needed_ends_the_run_and_is_named() {
     let mut forge = Forge::new(sample());
     rename_feature(&mut forge, "org.illumos:lz4_compress", "org.example:lz4_compress");
     forge.seal();
-    let open = |device: &fixtures::Device| Medium {
-        path: PathBuf::from(&device.name),
-        bytes: Arc::new(Device(device.clone())),
-    };
+    let open = |device: &fixtures::Device| Medium::new(PathBuf::from(&device.name), Arc::new(Device(device.clone())));
     let media: Vec<Medium> = forge.pool.devices.iter().map(open).collect();
     let mut assembly = Assembly::new(&media, None).unwrap();
     let error = zfs_scrub::scrub(&mut assembly, &Options::default(), &Progress::default()).unwrap_err().to_string();

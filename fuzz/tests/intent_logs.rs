@@ -179,8 +179,7 @@ impl Log {
             device.write_at(FRONT + DATA, &self.data());
         }
         damage(&mut forge.pool.devices);
-        let open =
-            |device: &Device| Medium { path: PathBuf::from(&device.name), bytes: Arc::new(Made(device.clone())) };
+        let open = |device: &Device| Medium::new(PathBuf::from(&device.name), Arc::new(Made(device.clone())));
         let media: Vec<Medium> = forge.pool.devices.iter().map(open).collect();
         let mut assembly = Assembly::new(&media, None).unwrap();
         let options = Options { threads: 1, ..Options::default() };

@@ -41,12 +41,14 @@ impl ReadAt for MadeDevice {
 
 /// The devices of a pool that are there, named as the maker names them.
 pub(crate) fn media(pool: &Pool, bad: &[BadRange]) -> Vec<Medium> {
-    let medium = |(index, device): (usize, &fixtures::Device)| Medium {
-        path: PathBuf::from(&device.name),
-        bytes: Arc::new(MadeDevice {
-            device: device.clone(),
-            bad: bad.iter().filter(|(device, _)| *device == index).map(|(_, range)| range.clone()).collect(),
-        }),
+    let medium = |(index, device): (usize, &fixtures::Device)| {
+        Medium::new(
+            PathBuf::from(&device.name),
+            Arc::new(MadeDevice {
+                device: device.clone(),
+                bad: bad.iter().filter(|(device, _)| *device == index).map(|(_, range)| range.clone()).collect(),
+            }),
+        )
     };
     pool.devices.iter().enumerate().filter(|(_, device)| !device.is_missing).map(medium).collect()
 }

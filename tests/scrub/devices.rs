@@ -68,7 +68,7 @@ fn scrub_with(folder: &str, fault: Fault, options: &Options) -> (Outcome, usize)
     let medium = |(index, (name, bytes)): (usize, (String, Vec<u8>))| {
         let requests = if index == 0 { Arc::clone(&requests) } else { Arc::default() };
         let fault = if index == 0 { fault } else { Fault::None };
-        Medium { path: PathBuf::from(name), bytes: Arc::new(Faulty { bytes: Bytes(bytes), fault, requests }) }
+        Medium::new(PathBuf::from(name), Arc::new(Faulty { bytes: Bytes(bytes), fault, requests }))
     };
     let media: Vec<Medium> = devices_of(&pool).into_iter().enumerate().map(medium).collect();
     let outcome = scrub(&media, name_of(&pool), options).unwrap();

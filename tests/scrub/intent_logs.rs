@@ -183,7 +183,7 @@ fn failing(range: Range<u64>, sides: &[&str]) -> Option<Outcome> {
         .into_iter()
         .chain(devices_of(&pool).into_iter().map(|(name, bytes)| {
             let range = if sides.contains(&name.as_str()) { range.clone() } else { 0..0 };
-            Medium { path: name.into(), bytes: Arc::new(Failing(Bytes(bytes), range)) }
+            Medium::new(name.into(), Arc::new(Failing(Bytes(bytes), range)))
         }))
         .collect();
     Some(scrub(&media, name(&pool), &options()).unwrap())

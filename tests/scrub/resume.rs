@@ -57,7 +57,7 @@ fn run(
     let count = Arc::new(Count { cancel_at: cancel_at.into(), ..Count::default() });
     let counted = |medium: &Medium| {
         let bytes = Arc::new(Counted { inner: Arc::clone(&medium.bytes), count: Arc::clone(&count) });
-        Medium { path: medium.path.clone(), bytes }
+        Medium::new(medium.path.clone(), bytes)
     };
     let media: Vec<Medium> = media.iter().map(counted).collect();
     let mut assembly = Assembly::new(&media, Some(&Selector::Name(pool.to_owned()))).unwrap();

@@ -23,7 +23,7 @@ fn device() -> Vec<u8> {
 }
 
 fn medium(bytes: Vec<u8>) -> Vec<Medium> {
-    vec![Medium { path: PathBuf::from("disk0"), bytes: Arc::new(Bytes(bytes)) }]
+    vec![Medium::new(PathBuf::from("disk0"), Arc::new(Bytes(bytes)))]
 }
 
 fn scrubbed(bytes: Vec<u8>) -> Outcome {

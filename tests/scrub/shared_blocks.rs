@@ -32,7 +32,7 @@ fn media(pool: &RealPool, damage: impl Fn(&str, &mut Vec<u8>)) -> Vec<Medium> {
     let medium = |(name, path): (String, PathBuf)| {
         let mut bytes = unpack(&path, pool.expected.devices[&name]);
         damage(&name, &mut bytes);
-        Medium { path: PathBuf::from(name), bytes: Arc::new(Bytes(bytes)) }
+        Medium::new(PathBuf::from(name), Arc::new(Bytes(bytes)))
     };
     pool.devices().into_iter().map(medium).collect()
 }

@@ -95,14 +95,16 @@ fn assert_others_go_on(pool: &Pool, options: &Options, left_max: impl Fn(usize) 
         has_waited: AtomicBool::new(false),
         is_late: AtomicBool::new(false),
     });
-    let open = |(number, device): (usize, &fixtures::Device)| Medium {
-        path: PathBuf::from(&device.name),
-        bytes: Arc::new(Racer {
-            device: device.clone(),
-            is_slow: number == SLOW,
-            blocks: file_blocks(pool, number),
-            race: Arc::clone(&race),
-        }),
+    let open = |(number, device): (usize, &fixtures::Device)| {
+        Medium::new(
+            PathBuf::from(&device.name),
+            Arc::new(Racer {
+                device: device.clone(),
+                is_slow: number == SLOW,
+                blocks: file_blocks(pool, number),
+                race: Arc::clone(&race),
+            }),
+        )
     };
     let media: Vec<Medium> = pool.devices.iter().enumerate().map(open).collect();
     let mut assembly = Assembly::new(&media, None).unwrap();
@@ -159,9 +161,11 @@ impl ReadAt for Buggy {
 fn threads_that_panic_end_the_run() {
     for (tops, threads) in [(TopSpec::Disk, 1), (TopSpec::Disk, 3), (TopSpec::Raidz { parity: 1, width: 3 }, 2)] {
         let pool = pool(&[tops], 16 << 10);
-        let open = |(number, device): (usize, &fixtures::Device)| Medium {
-            path: PathBuf::from(&device.name),
-            bytes: Arc::new(Buggy { device: device.clone(), blocks: file_blocks(&pool, number) }),
+        let open = |(number, device): (usize, &fixtures::Device)| {
+            Medium::new(
+                PathBuf::from(&device.name),
+                Arc::new(Buggy { device: device.clone(), blocks: file_blocks(&pool, number) }),
+            )
         };
         let media: Vec<Medium> = pool.devices.iter().enumerate().map(open).collect();
         let (sender, receiver) = std::sync::mpsc::channel::<()>();

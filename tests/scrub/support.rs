@@ -73,7 +73,7 @@ pub(crate) fn damaged_media(case: &Case) -> Vec<Medium> {
 
 /// Devices with their names, as zcheck opens them.
 pub(crate) fn in_memory(devices: Vec<(String, Vec<u8>)>) -> Vec<Medium> {
-    let medium = |(name, bytes)| Medium { path: PathBuf::from(name), bytes: Arc::new(Bytes(bytes)) };
+    let medium = |(name, bytes)| Medium::new(PathBuf::from(name), Arc::new(Bytes(bytes)));
     devices.into_iter().map(medium).collect()
 }
 

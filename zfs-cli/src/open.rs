@@ -43,7 +43,8 @@ fn open(
     map: Option<RescueMap>,
     limit: Option<&Arc<RateLimit>>,
 ) -> Result<Candidate, Failure> {
-    let Medium { path, mut bytes } = media::open(path).map_err(|error| Failure::operational(error.to_string()))?;
+    let Medium { path, part, mut bytes } =
+        media::open(path).map_err(|error| Failure::operational(error.to_string()))?;
     if let Some(limit) = limit {
         bytes = Arc::new(Throttled::new(bytes, Arc::clone(limit)));
     }
@@ -58,7 +59,7 @@ fn open(
         }
         bytes = Arc::new(Window::new(bytes, offset, u64::MAX));
     }
-    Ok(Candidate::read(&Medium { path, bytes }))
+    Ok(Candidate::read(&Medium { path, part, bytes }))
 }
 
 /// The files and block devices of a directory, by name; not those below it.

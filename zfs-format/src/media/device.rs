@@ -5,7 +5,7 @@
 
 use super::bad_ranges::BadRanges;
 use super::rescue_map::RescueMap;
-use super::{MediaError, ReadAt};
+use super::{Extent, MediaError, Note, ReadAt};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -144,7 +144,11 @@ impl Device {
         self.requested_bytes.fetch_add(buffer.len() as u64, Relaxed);
         let error = match self.medium.read_at(buffer, offset) {
             Err(MediaError::Read { source, .. }) => source,
-            other => return other,
+            Err(error) => {
+                self.remember_damage(&error);
+                return Err(error);
+            }
+            Ok(()) => return Ok(()),
         };
         self.failed_requests.fetch_add(1, Relaxed);
         let range = range_of(buffer, offset);
@@ -155,6 +159,15 @@ impl Device {
         self.gone_at.get_or_init(|| offset);
         let from = self.gone_from.fetch_min(from, Relaxed).min(from);
         Err(gone(&range, from))
+    }
+
+    /// Notes what a disk image cannot give: another try would not help.
+    fn remember_damage(&self, error: &MediaError) {
+        if let MediaError::Damaged { offset, length, why } = error {
+            let source = Arc::new(io::Error::other(why.to_string()));
+            self.bad().add(*offset..offset.saturating_add(*length), &source);
+            self.has_bad.store(true, Relaxed);
+        }
     }
 
     /// Reads what could not be read at once sector by sector.
@@ -236,6 +249,14 @@ impl ReadAt for Device {
 
     fn map(&self) -> Option<&RescueMap> {
         self.medium.map()
+    }
+
+    fn extent_at(&self, offset: u64) -> Extent {
+        self.medium.extent_at(offset)
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.medium.notes()
     }
 }
 

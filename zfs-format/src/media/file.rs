@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use super::direct::{self, Direct};
-use super::{MediaError, ReadAt, SECTOR_BYTES, check_range};
+use super::{Content, Extent, MediaError, ReadAt, SECTOR_BYTES, check_range};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
@@ -14,6 +14,9 @@ pub struct FileMedium {
     file: File,
     size: u64,
     sector: u64,
+    path: Option<Arc<Path>>,
+    /// Regular files may have holes.
+    is_regular: bool,
     /// How to ask a block device that is read past the page cache.
     #[cfg(target_os = "linux")]
     direct: Option<Direct>,
@@ -35,9 +38,10 @@ impl FileMedium {
             && let Some((file, direct)) = direct::open(path)
         {
             let medium = Self::from_file(file).map_err(fail)?;
-            return Ok(Self { direct: Some(direct), ..medium });
+            return Ok(Self { direct: Some(direct), path: Some(path.into()), ..medium });
         }
-        Self::from_file(File::open(path).map_err(fail)?).map_err(fail)
+        let medium = Self::from_file(File::open(path).map_err(fail)?).map_err(fail)?;
+        Ok(Self { path: Some(path.into()), ..medium })
     }
 
     /// Whether it is read past the page cache.
@@ -58,8 +62,10 @@ impl FileMedium {
         let size = file.seek(SeekFrom::End(0))?;
         Ok(Self {
             sector: physical_sector_bytes(&file),
+            is_regular: file.metadata().is_ok_and(|metadata| metadata.is_file()),
             file,
             size,
+            path: None,
             #[cfg(target_os = "linux")]
             direct: None,
         })
@@ -165,6 +171,37 @@ impl ReadAt for FileMedium {
         // Reads are by position, so that no one minds where the file's own position is.
         (&self.file).seek(SeekFrom::End(0)).map_or(0, |size| size.min(self.size))
     }
+
+    fn extent_at(&self, offset: u64) -> Extent {
+        let rest = self.size.saturating_sub(offset);
+        let (content, length_bytes) = match self.is_regular.then(|| hole_at(&self.file, offset)).flatten() {
+            Some((true, end)) => (Content::Hole, end.saturating_sub(offset).min(rest)),
+            Some((false, end)) => (Content::Data, end.saturating_sub(offset).min(rest)),
+            None => (Content::Data, rest),
+        };
+        Extent { length_bytes, content, file: self.path.clone(), file_offset_bytes: Some(offset), layer: 0 }
+    }
+}
+
+/// Whether `offset` of a regular file lies in a hole, and where that, or the data, ends. `None` where the file system
+/// cannot tell.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "macos"))]
+fn hole_at(file: &File, offset: u64) -> Option<(bool, u64)> {
+    use rustix::fs::SeekFrom;
+    use rustix::io::Errno;
+    // Reads are by position, so that no one minds where the file's own position is.
+    match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+        Ok(data) if data > offset => Some((true, data)),
+        Ok(_) => Some((false, rustix::fs::seek(file, SeekFrom::Hole(offset)).ok()?)),
+        // No data up to the end.
+        Err(Errno::NXIO) => Some((true, u64::MAX)),
+        Err(_) => None,
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "macos")))]
+fn hole_at(_file: &File, _offset: u64) -> Option<(bool, u64)> {
+    None
 }
 
 #[cfg(unix)]

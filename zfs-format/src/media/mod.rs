@@ -5,11 +5,14 @@
 
 mod aligned;
 mod bad_ranges;
+mod container;
 mod device;
 #[cfg(target_os = "linux")]
 mod direct;
+mod extent;
 mod file;
 mod mmap;
+mod note;
 pub mod probe;
 mod rescue_map;
 mod spool;
@@ -17,7 +20,9 @@ mod throttle;
 
 pub use aligned::{ALIGN_BYTES, AlignedBuffer, whole_sectors};
 pub use device::{Device, DeviceReport, Gone};
+pub use extent::{Content, Extent};
 pub use file::{FileId, FileMedium};
+pub use note::{Note, NoteKind, Notes};
 pub use rescue_map::{Mapped, RescueMap, RescueMapError};
 pub use throttle::{RateLimit, Throttled};
 
@@ -52,6 +57,30 @@ pub enum MediaError {
     /// The map of a rescued image says that a part of the range was never read.
     #[error("{length} bytes at {offset} were not all rescued ({map})")]
     Unread { offset: u64, length: usize, map: Arc<str> },
+    /// A disk image cannot be used at all.
+    #[error("{}: {why}", path.display())]
+    Container { path: PathBuf, why: String },
+    /// A disk image cannot say what a part of the range holds: a table is damaged, or leads nowhere.
+    #[error("{length} bytes at {offset} cannot be had from the disk image: {why}")]
+    Damaged { offset: u64, length: u64, why: Arc<str> },
+}
+
+impl MediaError {
+    /// The same error for a reader that calls the byte `from` of the medium `to`.
+    #[must_use]
+    pub(crate) fn shifted(self, from: u64, to: u64) -> Self {
+        let shift = |offset: u64| offset.saturating_sub(from).saturating_add(to);
+        match self {
+            Self::Read { offset, length, source } => Self::Read { offset: shift(offset), length, source },
+            Self::Unread { offset, length, map } => Self::Unread { offset: shift(offset), length, map },
+            Self::Damaged { offset, length, why } => {
+                // What lies before the reader's first byte is not its own.
+                let hidden = from.saturating_sub(offset);
+                Self::Damaged { offset: shift(offset), length: length.saturating_sub(hidden).max(1), why }
+            }
+            other => other,
+        }
+    }
 }
 
 /// What errors of a medium concern at least, unless it says otherwise.
@@ -83,6 +112,18 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     fn map(&self) -> Option<&RescueMap> {
         None
     }
+
+    /// What the bytes from `offset` on are, and where they are stored. `offset` lies inside of the medium.
+    ///
+    /// It may read tables; what fails then is [`Content::Unreadable`].
+    fn extent_at(&self, offset: u64) -> Extent {
+        Extent::data(self.size_bytes().saturating_sub(offset))
+    }
+
+    /// What is to be said of the medium itself, as far as it was seen by now.
+    fn notes(&self) -> Vec<Note> {
+        Vec::new()
+    }
 }
 
 /// Fails unless `length` bytes at `offset` lie inside a medium of `size` bytes.
@@ -98,8 +139,18 @@ fn check_range(offset: u64, length: usize, size: u64) -> Result<(), MediaError> 
 pub struct Medium {
     /// The path as given.
     pub path: PathBuf,
+    /// Which disk of several in the same file it is, such as the name of one in an archive.
+    pub part: Option<String>,
     /// Its bytes.
     pub bytes: Arc<dyn ReadAt>,
+}
+
+impl Medium {
+    /// The only disk of the input at `path`.
+    #[must_use]
+    pub fn new(path: PathBuf, bytes: Arc<dyn ReadAt>) -> Self {
+        Self { path, part: None, bytes }
+    }
 }
 
 /// A part of another medium: a partition, or what lies behind `--offset`.
@@ -126,7 +177,8 @@ impl ReadAt for Window {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), MediaError> {
         check_range(offset, buffer.len(), self.size)?;
-        self.inner.read_at(buffer, self.start.saturating_add(offset))
+        let start = self.start.saturating_add(offset);
+        self.inner.read_at(buffer, start).map_err(|error| error.shifted(start, offset))
     }
 
     fn sector_bytes(&self) -> u64 {
@@ -142,14 +194,52 @@ impl ReadAt for Window {
     fn map(&self) -> Option<&RescueMap> {
         self.inner.map()
     }
+
+    fn extent_at(&self, offset: u64) -> Extent {
+        self.inner.extent_at(self.start.saturating_add(offset)).at_most(self.size.saturating_sub(offset))
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.inner.notes()
+    }
 }
 
-/// Opens an image, a block device (past the page cache, on Linux), or a zstd-compressed image (`.zst`, unpacked into an unlinked temporary file).
+/// How inputs are opened.
+#[derive(Clone, Debug, Default)]
+pub struct Opener {
+    /// Follow names inside of disk images that lead out of the image's folder.
+    pub allow_external_paths: bool,
+    /// Folder for what has to be unpacked before it can be read; without one, compressed dumps are refused.
+    pub spool: Option<PathBuf>,
+}
+
+impl Opener {
+    /// Opens a raw image, a block device (past the page cache, on Linux), a disk image of a known format with all that
+    /// belongs to it, or a compressed dump. Archives may hold several disks; other inputs give one.
+    ///
+    /// # Errors
+    /// [`MediaError::Open`], [`MediaError::NotAMedium`] for directories and pipes, [`MediaError::Unpack`],
+    /// [`MediaError::Container`] for images that cannot be used.
+    pub fn open(&self, path: &Path) -> Result<Vec<Medium>, MediaError> {
+        let file = FileMedium::open(path)?;
+        if probe::is_zstd(&file) {
+            return Ok(vec![Medium::new(path.to_path_buf(), spool::unpack_zstd(path)?)]);
+        }
+        let rules = container::Rules { allow_external: self.allow_external_paths };
+        let chain = container::Chain::new(&rules, path);
+        let file = container::ImageFile { path: path.into(), bytes: Arc::new(file) };
+        let bytes = container::open(&file, &chain)?.unwrap_or(file.bytes);
+        Ok(vec![Medium::new(path.to_path_buf(), bytes)])
+    }
+}
+
+/// Opens an input that holds one disk, as [`Opener::open`] does by default; compressed dumps are unpacked into the
+/// folder for temporary files.
 ///
 /// # Errors
-/// [`MediaError::Open`], [`MediaError::NotAMedium`] for directories and pipes, [`MediaError::Unpack`].
+/// As [`Opener::open`].
 pub fn open(path: &Path) -> Result<Medium, MediaError> {
-    let file = FileMedium::open(path)?;
-    let bytes: Arc<dyn ReadAt> = if probe::is_zstd(&file) { spool::unpack_zstd(path)? } else { Arc::new(file) };
-    Ok(Medium { path: path.to_path_buf(), bytes })
+    let opener = Opener { spool: Some(std::env::temp_dir()), ..Opener::default() };
+    let no_disk = || MediaError::Container { path: path.to_path_buf(), why: "no disk is in it".to_owned() };
+    opener.open(path)?.into_iter().next().ok_or_else(no_disk)
 }

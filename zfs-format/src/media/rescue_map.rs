@@ -4,7 +4,7 @@
 //! about the pool. The format is that of the chapter "Mapfile structure" of the manual of GNU ddrescue: comments after
 //! `#`, a line with the current position and status, then lines of position, size and status. Only `+` was read.
 
-use super::{MediaError, ReadAt, check_range};
+use super::{Extent, MediaError, Note, ReadAt, check_range};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -176,6 +176,14 @@ impl ReadAt for Mapped {
 
     fn map(&self) -> Option<&RescueMap> {
         Some(&self.map)
+    }
+
+    fn extent_at(&self, offset: u64) -> Extent {
+        self.inner.extent_at(offset)
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.inner.notes()
     }
 }
 

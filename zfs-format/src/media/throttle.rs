@@ -1,7 +1,7 @@
 //! Reading slower than a device could, so that others can use it.
 
 use super::rescue_map::RescueMap;
-use super::{MediaError, ReadAt};
+use super::{Extent, MediaError, Note, ReadAt};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,14 @@ impl ReadAt for Throttled {
 
     fn map(&self) -> Option<&RescueMap> {
         self.inner.map()
+    }
+
+    fn extent_at(&self, offset: u64) -> Extent {
+        self.inner.extent_at(offset)
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.inner.notes()
     }
 }
 
