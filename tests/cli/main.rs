@@ -5,6 +5,7 @@
 mod history;
 mod hostile;
 mod identity;
+mod images;
 mod keys;
 mod parts;
 mod readme;

@@ -7,6 +7,7 @@ use super::units::{count, size, thousands};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{
     BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Place, Severity,
+    StoredPart, StoredState, file_name,
 };
 use zfs_scrub::outcome::{FileDamage, NotChecked, NotCheckedReason, Verdict};
 
@@ -213,7 +214,7 @@ fn first_bad_copy(findings: &[&Finding], severity: Severity) -> String {
         return String::new();
     };
     match finding.copies.iter().find(bad) {
-        Some(copy) => format!("{}  {}", copy_place(copy), copy_result(copy)),
+        Some(copy) => format!("{}{}  {}", copy_place(copy), stored(copy), copy_result(copy)),
         None if finding.kind == Kind::MacWrong => "wrong MAC".to_owned(),
         None => String::new(),
     }
@@ -224,6 +225,22 @@ fn copy_place(copy: &CopyEvidence) -> String {
         (Some(device), Some(offset)) => format!("{} at {}", name(device), thousands(offset)),
         (Some(device), None) => name(device),
         (None, _) => format!("vdev {} at {}", copy.vdev, thousands(copy.offset_bytes)),
+    }
+}
+
+/// Where a bad copy is stored, if that is not simply the same place of the same file:
+/// ` (vm-flat.vmdk at 6,488,064)`, ` (not allocated in vm.vmdk)`.
+fn stored(copy: &CopyEvidence) -> String {
+    let is_told = |part: &&StoredPart| !part.state.is_allocated() || part.is_elsewhere();
+    let Some(part) = copy.stored.iter().find(is_told) else { return String::new() };
+    let file = name(file_name(&part.file));
+    let partly = if copy.stored.iter().all(|other| other.state == part.state) { "" } else { "partly " };
+    match (part.state, part.file_offset_bytes) {
+        (StoredState::Data, Some(at)) => format!(" ({file} at {})", thousands(at)),
+        (StoredState::Compressed, Some(at)) => format!(" ({file} at {}, compressed)", thousands(at)),
+        (StoredState::Unreadable, _) => format!(" (not to be had from {file})"),
+        (StoredState::Zero, _) => format!(" ({partly}zero by a mark in {file})"),
+        _ => format!(" ({partly}not allocated in {file})"),
     }
 }
 
@@ -256,7 +273,7 @@ pub(super) fn copies(page: &mut Page, indent: usize, finding: &Finding, detail: 
             _ => copy_place(copy),
         };
         device = copy.device.is_some().then_some(&copy.device);
-        texts.push(format!("{place} {}", copy_result(copy)));
+        texts.push(format!("{place}{} {}", stored(copy), copy_result(copy)));
     }
     let hidden = finding.copies.len().saturating_sub(max);
     if hidden > 0 {
@@ -436,4 +453,35 @@ fn notes(page: &mut Page, view: &View<'_>, sorted: &Sorted<'_>) {
         page.labelled("note: ", 6, (Paint::Plain, ""), &text);
     }
     more(page, view, sorted.notes.len(), "note");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples::copy;
+
+    #[test]
+    fn the_place_in_an_image_is_told_where_it_is_another_one() {
+        let told = |parts: &[(StoredState, Option<u64>)]| {
+            let mut copy = copy("disk0", 4 << 20, CopyResult::Checksum, None);
+            let part = |(state, at): &(StoredState, Option<u64>)| StoredPart {
+                device_offset_bytes: 4 << 20,
+                length_bytes: 65_536,
+                state: *state,
+                file: "/vm/vm-flat.vmdk".to_owned(),
+                file_offset_bytes: *at,
+                layer: 0,
+            };
+            copy.stored = parts.iter().map(part).collect();
+            stored(&copy)
+        };
+        let (data, hole) = ((StoredState::Data, Some(4 << 20)), (StoredState::Hole, None));
+        assert_eq!(told(&[]), "");
+        assert_eq!(told(&[data]), "");
+        assert_eq!(told(&[(StoredState::Data, Some(5 << 20))]), " (vm-flat.vmdk at 5,242,880)");
+        assert_eq!(told(&[(StoredState::Compressed, Some(4))]), " (vm-flat.vmdk at 4, compressed)");
+        assert_eq!(told(&[hole, hole]), " (not allocated in vm-flat.vmdk)");
+        assert_eq!(told(&[data, hole]), " (partly not allocated in vm-flat.vmdk)");
+        assert_eq!(told(&[(StoredState::Unreadable, None)]), " (not to be had from vm-flat.vmdk)");
+    }
 }

@@ -7,7 +7,7 @@ use super::Report;
 use super::remembered::RememberedView;
 use serde::{Serialize, Serializer};
 use zfs_scrub::Outcome;
-use zfs_scrub::finding::{CopyEvidence, Finding, Place};
+use zfs_scrub::finding::{CopyEvidence, Finding, Place, StoredPart};
 use zfs_scrub::outcome::{
     FeatureFacts, FileAtRisk, FileDamage, NotChecked, PoolFacts, RedundancyFacts, Summary, Totals, VdevFacts,
 };
@@ -395,6 +395,30 @@ struct CopyView<'a> {
     length: u64,
     result: &'static str,
     observed: Option<&'static str>,
+    stored: Vec<StoredView<'a>>,
+}
+
+#[derive(Serialize)]
+struct StoredView<'a> {
+    device_offset: u64,
+    length: u64,
+    state: &'static str,
+    file: &'a str,
+    file_offset: Option<u64>,
+    layer: u32,
+}
+
+impl<'a> From<&'a StoredPart> for StoredView<'a> {
+    fn from(part: &'a StoredPart) -> Self {
+        Self {
+            device_offset: part.device_offset_bytes,
+            length: part.length_bytes,
+            state: part.state.word(),
+            file: &part.file,
+            file_offset: part.file_offset_bytes,
+            layer: part.layer,
+        }
+    }
 }
 
 impl<'a> From<&'a CopyEvidence> for CopyView<'a> {
@@ -409,6 +433,7 @@ impl<'a> From<&'a CopyEvidence> for CopyView<'a> {
             length: copy.length_bytes,
             result: copy.result.word(),
             observed: copy.observed.map(|observed| observed.word()),
+            stored: copy.stored.iter().map(StoredView::from).collect(),
         }
     }
 }

@@ -132,6 +132,7 @@ pub(super) fn copy(device: &str, offset: u64, result: CopyResult, observed: Opti
         length_bytes: 131_072,
         result,
         observed,
+        stored: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use super::margin::{AtRisk, is_at_risk};
 use super::selection::Selection;
 use crate::finding::{
     BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Place, Severity, Sink,
+    StoredPart, stored_parts,
 };
 use crate::options::{Options, Progress, Stop};
 use std::collections::BTreeSet;
@@ -373,8 +374,19 @@ impl Shared<'_> {
                     CopyState::Unsupported(_) => CopyResult::Unsupported,
                 },
                 observed: matches!(copy.state, CopyState::BadChecksum).then(|| observed.next()).flatten(),
+                stored: self.stored(copy),
             })
             .collect()
+    }
+
+    /// Where a copy that is not good is stored: whether the image that holds it has anything there.
+    fn stored(&self, copy: &CopyRead) -> Vec<StoredPart> {
+        let is_bad = matches!(copy.state, CopyState::BadChecksum | CopyState::Broken(_) | CopyState::Failed(_));
+        let device = copy.leaf.and_then(|leaf| self.reader.tree().leaf(leaf)).and_then(|leaf| leaf.medium.as_ref());
+        match (device, copy.device_offset_bytes) {
+            (Some(device), Some(offset)) if is_bad => stored_parts(&**device, offset, copy.length_bytes),
+            _ => Vec::new(),
+        }
     }
 }
 

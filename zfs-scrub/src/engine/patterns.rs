@@ -1,13 +1,48 @@
 //! What the bad copies of a device have in common: one line each, for the first look.
 
-use crate::finding::{CopyResult, Finding, Observed, Severity};
-use std::collections::BTreeMap;
+use crate::finding::{CopyEvidence, CopyResult, Finding, Observed, Severity, StoredPart, file_name};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bad copies of one kind on one device.
 #[derive(Debug, Default)]
 struct Group {
     /// (offset, length) on the device.
     places: Vec<(u64, u64)>,
+    /// Offsets of those of which at least a part is stored nowhere.
+    unallocated: BTreeSet<u64>,
+    /// Offsets of those that are stored as a whole, in a file that is not simply the device.
+    inside: BTreeSet<u64>,
+    /// The files with the bytes, or with the tables that say that there are none.
+    files: BTreeSet<String>,
+}
+
+impl Group {
+    fn add(&mut self, offset: u64, copy: &CopyEvidence) {
+        self.places.push((offset, copy.length_bytes));
+        if copy.stored.iter().any(|part| !part.state.is_allocated()) {
+            self.unallocated.insert(offset);
+        } else if copy.stored.iter().any(StoredPart::is_elsewhere) {
+            self.inside.insert(offset);
+        } else {
+            return;
+        }
+        self.files.extend(copy.stored.iter().map(|part| part.file.clone()));
+    }
+
+    /// Whether the images hold anything where the copies lie; nothing where the device is no image.
+    fn allocation(&self, count: usize) -> String {
+        let file = match self.files.first() {
+            Some(file) if self.files.len() == 1 => file_name(file),
+            _ => "the image",
+        };
+        match (self.unallocated.len(), self.inside.len()) {
+            (0, 0) => String::new(),
+            (0, inside) if inside == count => format!(", allocated in {file}"),
+            (0, inside) => format!(", {inside} of them allocated in {file}"),
+            (none, _) if none == count => format!(", where nothing is allocated in {file}"),
+            (none, _) => format!(", {none} of them where nothing is allocated in {file}"),
+        }
+    }
 }
 
 /// Describes, for each device, what its bad copies hold and where they lie.
@@ -17,8 +52,7 @@ pub(super) fn describe(findings: &[Finding]) -> Vec<String> {
     for copy in findings.iter().filter(is_bad).flat_map(|finding| &finding.copies) {
         let is_bad = matches!(copy.result, CopyResult::Checksum | CopyResult::ReadError | CopyResult::OutOfRange);
         if let (true, Some(device), Some(offset)) = (is_bad, &copy.device, copy.device_offset_bytes) {
-            let group = groups.entry((device, copy.result, copy.observed)).or_default();
-            group.places.push((offset, copy.length_bytes));
+            groups.entry((device, copy.result, copy.observed)).or_default().add(offset, copy);
         }
     }
     groups.into_iter().map(|((device, result, observed), group)| line(device, result, observed, group)).collect()
@@ -43,7 +77,7 @@ fn line(device: &str, result: CopyResult, observed: Option<Observed>, mut group:
     let range =
         if count == 1 { format!("at {}", digits(first)) } else { format!("{} to {}", digits(first), digits(end)) };
     let step = step(&group.places).map(|step| format!(", one each {}", size(step))).unwrap_or_default();
-    format!("{device}: {copies}, {range}{step}, {what}")
+    format!("{device}: {copies}, {range}{step}, {what}{}", group.allocation(count))
 }
 
 fn singular(what: &str) -> String {
@@ -85,12 +119,51 @@ fn digits(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::StoredState;
 
     #[test]
     fn a_regular_step_is_told() {
         let places: Vec<(u64, u64)> = (0..5).map(|n| ((5 << 20) + (n << 20), 65_536)).collect();
         assert_eq!(step(&places), Some(1 << 20));
         assert_eq!(step(&places[..3]), None);
+    }
+
+    #[test]
+    fn whether_the_image_holds_anything_is_told() {
+        let part = |state, at, file_at| StoredPart {
+            device_offset_bytes: at,
+            length_bytes: 4096,
+            state,
+            file: "/vm/a.vmdk".to_owned(),
+            file_offset_bytes: file_at,
+            layer: 0,
+        };
+        let told = |states: &[(StoredState, u64)]| {
+            let mut group = Group::default();
+            for (number, (state, moved)) in states.iter().enumerate() {
+                let at = number as u64 * 8192;
+                let file_at = state.is_allocated().then_some(at + moved);
+                let copy = CopyEvidence {
+                    copy: 0,
+                    vdev: 0,
+                    offset_bytes: at,
+                    size_bytes: 4096,
+                    device: Some("disk0".to_owned()),
+                    device_offset_bytes: Some(at),
+                    length_bytes: 4096,
+                    result: CopyResult::Checksum,
+                    observed: None,
+                    stored: vec![part(*state, at, file_at)],
+                };
+                group.add(at, &copy);
+            }
+            group.allocation(states.len())
+        };
+        assert_eq!(told(&[(StoredState::Data, 0)]), "");
+        assert_eq!(told(&[(StoredState::Data, 65_536)]), ", allocated in a.vmdk");
+        assert_eq!(told(&[(StoredState::Hole, 0); 3]), ", where nothing is allocated in a.vmdk");
+        let mixed = [(StoredState::Hole, 0), (StoredState::Data, 512), (StoredState::Zero, 0)];
+        assert_eq!(told(&mixed), ", 2 of them where nothing is allocated in a.vmdk");
     }
 
     #[test]

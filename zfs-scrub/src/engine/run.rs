@@ -13,7 +13,7 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
-use crate::passes::{devices, exchange, features, keys, labels, missing_logs, notices};
+use crate::passes::{devices, exchange, features, images, keys, labels, missing_logs, notices};
 use crate::resume::{Identity, Resuming};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -97,6 +97,7 @@ fn run(
     let mut not_checked = walked.not_checked;
     // Before anything is read where this pool has no blocks.
     contents.findings.extend(devices::check(&assembly.tree));
+    contents.findings.extend(images::check(&assembly.tree));
     if !progress.is_cancelled() {
         contents.findings.extend(exchange::check(assembly, &contents.findings));
     }

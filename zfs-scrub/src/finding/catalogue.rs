@@ -249,6 +249,41 @@ catalogue! {
         meaning: "A scrub or a resilver of ZFS itself was running, or paused, when the pool was last written. Until a resilver is finished, the devices it fills hold less than the pool's redundancy promises.",
         causes: "`zpool scrub`, or a device that was replaced, attached or brought online.",
         advice: "Nothing: it goes on when the pool is imported.";
+    /// A table or a header of a disk image is damaged.
+    ImageDamaged = "ZC0701", Degraded, "disk image damaged",
+        meaning: "A table or a header of the disk image is damaged, or says what is impossible. What depends on it cannot be read, unless there was a second copy of it that could be used. Only what the check met is told: tables of parts that the pool does not use were not read.",
+        causes: "Damage to the file by the storage it lies on, a copy that was not complete, a bug of the program that wrote it.",
+        advice: "Copy the image again from where it came from, or restore it. Do not let programs repair it before there is a copy of it.";
+    /// A file of a disk image is too short.
+    ImageTruncated = "ZC0702", Degraded, "disk image cut short",
+        meaning: "A file of the disk image ends before the bytes that its own tables or its descriptor name.",
+        causes: "A copy or a download that was not finished, storage that was full.",
+        advice: "Copy the file again and compare sizes.";
+    /// The images of a chain do not fit together.
+    ImageChainMismatch = "ZC0703", Degraded, "chain of disk images does not fit",
+        meaning: "The image holds what was written since a snapshot, and the image below it is not the one it was made on, or was changed afterwards. What is read is a mixture of two states, so that damage found in it may not be damage of the disk as it was.",
+        causes: "The base of a snapshot was started, repaired or restored by itself; an image of the same name from another machine or time lies in the folder.",
+        advice: "Find the image that belongs below, by its date or in a backup. Do not start a machine from this chain.";
+    /// An image was not closed.
+    ImageUnclean = "ZC0704", Note, "disk image was not closed",
+        meaning: "The image is marked as open, or its own log waited for replay. A log was replayed in memory: what was checked is the state after it, and the file was not changed.",
+        causes: "The program that had it open crashed, the image is in use, or it was copied while it was in use.",
+        advice: "Make sure that no machine runs on it while it is checked. If it was copied from a running machine, copy it again.";
+    /// A newer image of the same disk lies beside the one that was given.
+    ImageNewerBeside = "ZC0705", Note, "newer disk image beside this one",
+        meaning: "Beside the image that was given lies another one that holds what was written to the same disk since a snapshot. What was checked is the state of the disk at that snapshot, not its newest one.",
+        causes: "The base of a snapshot was given instead of the newest image.",
+        advice: "Give the newest image: what lies below it is found by itself.";
+    /// An archive does not match its manifest.
+    ImageManifestMismatch = "ZC0706", Degraded, "disk image differs from its manifest",
+        meaning: "The archive carries a digest of each file in it, and that of the disk image is not the one of its bytes.",
+        causes: "Damage on the way, or a disk image that was changed after the archive was made.",
+        advice: "Copy the archive again from where it came from.";
+    /// A partition table is damaged or contradicts itself.
+    PartitionTableDamaged = "ZC0707", Note, "partition table damaged",
+        meaning: "The partition table of the disk is damaged, contradicts its second copy, or does not fit the size of the disk. The member was found nevertheless, and the pool on it is not touched by that. But a system that reads the table may not find it.",
+        causes: "Something wrote over the start or the end of the disk; the disk, or the image, was made larger or smaller.",
+        advice: "Write the table anew from its good copy (`sgdisk --verify`, then its recovery menu), on a disk that is not in use.";
 }
 
 impl Kind {

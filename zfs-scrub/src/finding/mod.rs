@@ -2,9 +2,12 @@
 
 mod catalogue;
 mod sink;
+mod stored;
 
 pub use catalogue::{Entry, Kind};
 pub use sink::{Sink, SinkContents};
+pub(crate) use stored::parts as stored_parts;
+pub use stored::{StoredPart, StoredState, file_name};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -211,6 +214,8 @@ pub struct CopyEvidence {
     pub result: CopyResult,
     /// What was there instead.
     pub observed: Option<Observed>,
+    /// Where its bytes are stored, when it is bad and lies in a file: in the image, or in one below it. 16 parts at most.
+    pub stored: Vec<StoredPart>,
 }
 
 /// A fact about the pool.

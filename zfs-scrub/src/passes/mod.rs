@@ -3,6 +3,7 @@
 pub(crate) mod devices;
 pub(crate) mod exchange;
 pub(crate) mod features;
+pub(crate) mod images;
 pub(crate) mod keys;
 pub(crate) mod labels;
 pub(crate) mod missing_logs;
