@@ -12,6 +12,7 @@ mod readme;
 mod real;
 mod remembered;
 mod rescue;
+mod txgs;
 mod unsupported;
 
 use sha2::{Digest, Sha256};

@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Show the labels and the uberblocks of each device, each with its checksum verdict.
     Label(LabelArgs),
+    /// List the states (txgs) whose uberblocks are left, and what of each can be read.
+    Txgs(TxgsArgs),
     /// Say what a finding code means, what causes it, and what to do.
     Explain(ExplainArgs),
     /// Print a completion script for a shell.
@@ -86,6 +88,9 @@ pub(crate) struct ScrubArgs {
     /// Which pool to check, if the paths hold several.
     #[arg(long, value_name = "NAME|GUID")]
     pub(crate) pool: Option<String>,
+    /// Go to the state of this txg instead of the newest one. `zcheck txgs` lists what is left.
+    #[arg(long, value_name = "TXG")]
+    pub(crate) txg: Option<u64>,
     /// Print one JSON document instead of text.
     #[arg(long, short = 'j')]
     pub(crate) json: bool,
@@ -182,6 +187,9 @@ pub(crate) struct InfoArgs {
     /// Which pool to show, if the paths hold several.
     #[arg(long, value_name = "NAME|GUID")]
     pub(crate) pool: Option<String>,
+    /// Go to the state of this txg instead of the newest one. `zcheck txgs` lists what is left.
+    #[arg(long, value_name = "TXG")]
+    pub(crate) txg: Option<u64>,
     /// Print one JSON document instead of text.
     #[arg(long, short = 'j')]
     pub(crate) json: bool,
@@ -202,6 +210,38 @@ pub(crate) struct LabelArgs {
     /// Print one JSON document instead of text.
     #[arg(long, short = 'j')]
     pub(crate) json: bool,
+}
+
+/// `zcheck txgs`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TxgsArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Which pool to look at, if the paths hold several.
+    #[arg(long, value_name = "NAME|GUID")]
+    pub(crate) pool: Option<String>,
+    /// Print one JSON document instead of text.
+    #[arg(long, short = 'j')]
+    pub(crate) json: bool,
+    /// Give each state a line of its own.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// How far to look into the newest states that can be opened, until one is found whole; eight at most.
+    #[arg(long, value_enum, default_value_t, value_name = "DEPTH")]
+    pub(crate) depth: DepthArg,
+}
+
+/// How far `zcheck txgs` looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DepthArg {
+    /// The root, the MOS, and the first block of each dataset: quick.
+    Roots,
+    /// All metadata.
+    #[default]
+    Metadata,
+    /// Everything, as a scrub of each.
+    Data,
 }
 
 /// `zcheck explain`.

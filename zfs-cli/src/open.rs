@@ -112,3 +112,22 @@ pub(crate) fn pool(
     }
     Ok(assembly)
 }
+
+/// Txgs that are listed when another one was asked for.
+const TXGS_LISTED_MAX: usize = 12;
+
+/// Goes to the state of an older txg.
+pub(crate) fn select_txg(assembly: &mut Assembly, txg: u64) -> Result<(), Failure> {
+    let states = assembly.states();
+    let Some(state) = states.iter().find(|state| state.chosen.uberblock.txg.0 == txg) else {
+        let mut txgs: Vec<String> = states.iter().map(|state| state.chosen.uberblock.txg.to_string()).collect();
+        txgs.dedup();
+        let more = if txgs.len() > TXGS_LISTED_MAX { ", ..." } else { "" };
+        txgs.truncate(TXGS_LISTED_MAX);
+        let list = txgs.join(", ");
+        return Err(Failure::operational(format!(
+            "--txg {txg}: no uberblock of that txg is left; there are {list}{more} (`zcheck txgs` shows what can be read of each)"
+        )));
+    };
+    assembly.select(state).map_err(|error| Failure::operational(error.to_string()))
+}

@@ -16,6 +16,7 @@ mod passes;
 pub mod remembered;
 pub mod resume;
 pub mod scope;
+pub mod survey;
 
 pub use engine::{scrub, scrub_resumable};
 pub use error::ScrubError;

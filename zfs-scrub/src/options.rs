@@ -1,6 +1,7 @@
 //! What a run is asked to do.
 
 use crate::scope::Scope;
+use crate::survey::Survey;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What a scrub is asked to do.
@@ -18,6 +19,8 @@ pub struct Options {
     pub at_risk: bool,
     /// Which part of the pool to check.
     pub scope: Scope,
+    /// What to look at among the older states when the newest one cannot be read.
+    pub survey: Option<Survey>,
 }
 
 impl Options {
@@ -34,6 +37,7 @@ impl Default for Options {
             findings_max: 10_000,
             at_risk: false,
             scope: Scope::default(),
+            survey: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, Severity};
 use crate::remembered::RememberedFacts;
+use crate::survey::StateFacts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use zfs_format::ondisk::zil::Operation;
@@ -370,6 +371,8 @@ pub struct Outcome {
     pub at_risk: Option<Vec<FileAtRisk>>,
     /// There are more of them than were kept.
     pub at_risk_is_cut: bool,
+    /// What of the pool's states can be read, the newest first, when that was looked at.
+    pub states: Vec<StateFacts>,
     /// What the pool itself remembers: not found by this run, and no part of the verdict.
     pub remembered: RememberedFacts,
     /// Blocks were decoded, not only checksummed.

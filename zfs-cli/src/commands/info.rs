@@ -24,6 +24,9 @@ pub(super) fn run(args: &InfoArgs, color: bool) -> Result<u8, Failure> {
         }
         opened => opened?,
     };
+    if let Some(txg) = args.txg {
+        open::select_txg(&mut assembly, txg)?;
+    }
     let mut info = gather(&mut assembly, &keys);
     info.history = args.history.then(|| history(&assembly)).flatten();
     let text = if args.json { render_json(&info) } else { Ok(render_text(&info, color)) };

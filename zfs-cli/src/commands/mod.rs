@@ -5,6 +5,7 @@ mod generate;
 mod info;
 mod label;
 mod scrub;
+mod txgs;
 
 use crate::args::{Cli, Command};
 use crate::error::Failure;
@@ -17,6 +18,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Scrub(args) => scrub::run(&args, color),
         Command::Info(args) => info::run(&args, color),
         Command::Label(args) => label::run(&args, color),
+        Command::Txgs(args) => txgs::run(&args, color),
         Command::Explain(args) => explain::run(&args, color),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { dir } => generate::man(&dir),

@@ -1,5 +1,6 @@
 //! `zcheck scrub`: opens the pool, checks it, reports.
 
+use super::txgs::DEEP_MAX;
 use crate::args::{ScopeArgs, ScrubArgs};
 use crate::error::Failure;
 use crate::progress::Display;
@@ -17,6 +18,7 @@ use zfs_scrub::options::Progress;
 use zfs_scrub::outcome::exit;
 use zfs_scrub::resume::{Resuming, SavedRun};
 use zfs_scrub::scope::Scope;
+use zfs_scrub::survey::{Depth, Survey};
 use zfs_scrub::{Options, Outcome, ScrubError};
 
 /// How often `--state` is written.
@@ -47,6 +49,7 @@ fn options(args: &ScrubArgs) -> Options {
         decode: !args.no_decode,
         at_risk: args.at_risk,
         scope: scope(&args.scope),
+        survey: Some(Survey { depth: Depth::Metadata, deep_max: DEEP_MAX }),
         ..default
     }
 }
@@ -75,7 +78,7 @@ fn form(args: &ScrubArgs, color: bool) -> Box<dyn Report> {
 }
 
 /// The first Ctrl-C ends the check with a partial report, the second one ends the program.
-fn stop_on_signal(progress: &Arc<Progress>) {
+pub(super) fn stop_on_signal(progress: &Arc<Progress>) {
     let progress = Arc::clone(progress);
     let handler = move || {
         if progress.is_cancelled() {
@@ -97,6 +100,9 @@ fn run_scrub(
 ) -> Result<Outcome, Failure> {
     let limit = args.rate_limit.map(|rate| Arc::new(RateLimit::new(rate)));
     let mut assembly = open::pool(&args.input, args.pool.as_deref(), limit.as_ref())?;
+    if let Some(txg) = args.txg {
+        open::select_txg(&mut assembly, txg)?;
+    }
     unlock(&mut assembly, keys, &mut Work::default())
         .map_err(|error| Failure::operational(format!("pool {}: a given key is of no use: {error}", assembly.name)))?;
     let fail = |error: ScrubError| Failure::operational(error.to_string());

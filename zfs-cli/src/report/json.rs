@@ -5,6 +5,7 @@ mod notices;
 use self::notices::IntentLogView;
 use super::Report;
 use super::remembered::RememberedView;
+use super::states::StateView;
 use serde::{Serialize, Serializer};
 use zfs_scrub::Outcome;
 use zfs_scrub::finding::{CopyEvidence, Finding, Place, StoredPart};
@@ -82,6 +83,8 @@ struct Document<'a> {
     files: Vec<FileView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at_risk: Option<AtRiskList<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    states: Vec<StateView<'a>>,
     remembered: RememberedView<'a>,
     summary: SummaryView,
 }
@@ -113,6 +116,7 @@ impl<'a> From<&'a Outcome> for Document<'a> {
                 .at_risk
                 .as_ref()
                 .map(|files| AtRiskList { files: files.iter().map(Into::into).collect(), cut: outcome.at_risk_is_cut }),
+            states: outcome.states.iter().map(Into::into).collect(),
             remembered: (&outcome.remembered).into(),
             summary: SummaryView::new(&outcome.summary, outcome.findings_dropped),
         }

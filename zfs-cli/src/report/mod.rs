@@ -12,6 +12,7 @@ mod redundancy;
 mod remembered;
 #[cfg(test)]
 mod samples;
+pub(crate) mod states;
 pub(crate) mod text;
 pub(crate) mod units;
 

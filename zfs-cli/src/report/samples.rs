@@ -105,6 +105,7 @@ pub(super) fn clean() -> Outcome {
         patterns: Vec::new(),
         not_checked: Vec::new(),
         intent_logs: Vec::new(),
+        states: Vec::new(),
         files: Vec::new(),
         decoded: Options::default().decode,
         is_partial: false,

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::page::{GLUE, Page, Paint, name};
 use super::units::{count, duration, size, thousands, timestamp};
-use super::{Detail, Report, config, errors, redundancy, remembered};
+use super::{Detail, Report, config, errors, redundancy, remembered, states};
 use zfs_scrub::finding::{Finding, Kind, Severity};
 use zfs_scrub::outcome::{NotCheckedReason, VdevFacts, Verdict, exit};
 use zfs_scrub::{Outcome, outcome::PoolFacts};
@@ -112,6 +112,12 @@ fn header(page: &mut Page, view: &View<'_>) {
     }
     if let Some(finding) = view.root_lost {
         errors::copies(page, 10, finding, Detail::Normal);
+        if !view.outcome.states.is_empty() {
+            page.blank();
+            page.line(0, "txgs:");
+            page.blank();
+            states::table(page, &view.outcome.states, view.detail == Detail::Full);
+        }
     } else {
         page.field("scan", &scan(view));
     }
@@ -338,9 +344,11 @@ fn next(page: &mut Page, view: &View<'_>) {
         let first = first.unwrap_or_default();
         hints.push(format!("give the missing members, too, or the directory they lie in{first}"));
     } else if view.root_lost.is_some() && !is_gone {
-        hints.push(
-            "copy the devices before you try anything; an older state may be whole: `zpool import -Fn`".to_owned(),
-        );
+        hints.push("copy the devices before you try anything".to_owned());
+        hints.push(match outcome.states.iter().find(|state| state.reach.is_whole()) {
+            Some(state) => format!("`zcheck scrub --txg {} ...` checks the newest state that is whole", state.txg),
+            None => "an older state may be whole: `zcheck txgs` shows what can be read of each".to_owned(),
+        });
     }
     if is_gone {
         hints.push("bring back what disappeared, and check again".to_owned());

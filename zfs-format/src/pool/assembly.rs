@@ -499,7 +499,7 @@ fn choose_uberblock(members: &[Member], pool: Guid) -> Option<ChosenUberblock> {
 }
 
 /// The tree as the labels know it: each label describes only its own top-level vdev.
-fn tree_from_labels(members: &[Member], pool: Guid, limit: Txg) -> Result<VdevTree, BuildError> {
+pub(super) fn tree_from_labels(members: &[Member], pool: Guid, limit: Txg) -> Result<VdevTree, BuildError> {
     let configs = |limit| members.iter().filter_map(move |member| newest_config(member, pool, limit));
     let all: Vec<&NvList> = match configs(limit).count() {
         0 => configs(Txg(u64::MAX)).collect(),

@@ -18,6 +18,7 @@ mod pending;
 mod remembered;
 mod removed;
 mod salt;
+mod states;
 
 pub use activity::{Freeing, PartialReceive, Removal};
 pub use assembly::{Assembly, AssemblyError, ChosenUberblock, Ignored, Member, PoolChoice, PoolState, Selector};
@@ -31,3 +32,4 @@ pub use labels::{AreaState, ConfigState, DeviceLabels, Label, Slot, SlotState};
 pub use mos::{Mos, MosError};
 pub use remembered::Remembered;
 pub use removed::{UnknownMapping, load_removed};
+pub use states::RecordedState;

@@ -260,6 +260,7 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         bytes_per_second: per_second(totals.bytes_read, duration),
     };
     Outcome {
+        states: Vec::new(),
         pool: facts::pool(assembly, &features),
         vdevs: facts::vdevs(assembly, &counters_of(counters)),
         spares: facts::spares(assembly),

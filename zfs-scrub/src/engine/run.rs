@@ -13,8 +13,9 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
-use crate::passes::{devices, exchange, features, images, keys, labels, missing_logs, notices};
+use crate::passes::{devices, exchange, features, images, keys, labels, missing_logs, notices, states};
 use crate::resume::{Identity, Resuming};
+use crate::survey;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use zfs_format::block::{BlockReader, Work};
@@ -58,6 +59,7 @@ fn run(
     let prepared = prepare(assembly, &sink)?;
     progress.raise_known(prepared.allocated_bytes);
     labels::check(assembly, &sink);
+    states::check(assembly, &sink);
     features::check(assembly, &prepared.features, &sink);
     keys::check(assembly, &prepared.features, &sink);
     let counters = Counters::new(&assembly.tree);
@@ -118,7 +120,9 @@ fn run(
         reading: counters.reading(),
         ..walked.totals
     };
-    Ok(conclude(Conclusion {
+    let survey = options.survey.filter(|_| prepared.mos_error.is_some());
+    let states = survey.map(|wanted| survey::survey(assembly, wanted, options, progress)).unwrap_or_default();
+    let outcome = conclude(Conclusion {
         assembly,
         options,
         counters: &counters,
@@ -130,7 +134,8 @@ fn run(
         at_risk,
         cancelled: progress.stopped() == Some(Stop::Cancelled),
         duration: started.elapsed(),
-    }))
+    });
+    Ok(Outcome { states, ..outcome })
 }
 
 /// What makes another run the same as this one.

@@ -129,6 +129,21 @@ catalogue! {
         meaning: "The block that the newest uberblock points to, or the object directory below it, has no good copy. Nothing of the pool can be reached in this state.",
         causes: "A crash with a disk that lost writes it had confirmed, a pool imported on two hosts at once, a damaged disk.",
         advice: "Older states, of a few seconds before, may still be whole: `zpool import -Fn` asks whether one is, and `zpool import -F` goes back to it, losing what came after. Copy the devices before that.";
+    /// Another state than the newest was asked for.
+    StateOlder = "ZC0202", Note, "not the newest state",
+        meaning: "With --txg an older state of the pool was checked. What was written since is not in it. ZFS may have used the space of its blocks again since then, so damage found in it need not be damage to the disk.",
+        causes: "The option --txg.",
+        advice: "Check the newest state too, if it can be read. `zpool import -T TXG -o readonly=on` imports an older one.";
+    /// Two states have one txg.
+    StateTwins = "ZC0203", Note, "two states of one txg",
+        meaning: "The uberblock rings hold two states with the same txg and different roots. One system never writes that. The one written last was checked; blocks of the other may have overwritten its own.",
+        causes: "The pool was imported by two hosts at once, or two copies of its disks were used and then mixed.",
+        advice: "Find out which hosts had the disks. `zpool set multihost=on` prevents it.";
+    /// The newest uberblock is from the future.
+    UberblockAhead = "ZC0204", Note, "uberblock ahead of its time",
+        meaning: "The txg of the newest uberblock is far ahead of its own root block, of every label and of all other uberblocks. Its checksum holds, and what it leads to was checked.",
+        causes: "An uberblock written by a recovery tool or by hand, or a bug.",
+        advice: "Nothing has to be done for reading the pool. Find out who wrote it.";
     /// A block of the pool does not match its checksum.
     BlockChecksum = "ZC0301", Damaged, "block checksum mismatch",
         meaning: "A copy of the block does not match the checksum in its block pointer. If another copy is good, the block is only degraded, and `zpool scrub` would repair it. If none is, the block is lost.",

@@ -8,3 +8,4 @@ pub(crate) mod keys;
 pub(crate) mod labels;
 pub(crate) mod missing_logs;
 pub(crate) mod notices;
+pub(crate) mod states;
