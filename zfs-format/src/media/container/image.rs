@@ -62,6 +62,17 @@ impl Run {
     pub(super) fn bad(length: u64, why: impl Into<Arc<str>>) -> Self {
         Self { length, place: Place::Bad { why: why.into() } }
     }
+
+    /// Whether `next`, which begins where this run ends, only continues it.
+    pub(super) fn goes_on_in(&self, next: &Self) -> bool {
+        match (&self.place, &next.place) {
+            (Place::Stored { file, offset }, Place::Stored { file: other, offset: at }) => {
+                file == other && offset.checked_add(self.length) == Some(*at)
+            }
+            (Place::Zero, Place::Zero) | (Place::Parent, Place::Parent) => true,
+            _ => false,
+        }
+    }
 }
 
 /// What a format has to know: where a byte of the disk is.
@@ -156,14 +167,7 @@ impl Image {
                 // The next request will meet it again.
                 Err(_) => break,
             };
-            let is_same = match (&run.place, &next.place) {
-                (Place::Stored { file, offset }, Place::Stored { file: other, offset: at }) => {
-                    file == other && offset.checked_add(run.length) == Some(*at)
-                }
-                (Place::Zero, Place::Zero) | (Place::Parent, Place::Parent) => true,
-                _ => false,
-            };
-            if !is_same {
+            if !run.goes_on_in(&next) {
                 break;
             }
             run.length = run.length.saturating_add(next.length);
@@ -313,7 +317,8 @@ impl ReadAt for Image {
         let stored = |file: usize| self.files.get(file).map(|part| Arc::clone(&part.path));
         match run.place {
             Place::Stored { file, offset } => match self.files.get(file) {
-                Some(part) => part.bytes.extent_at(offset).at_most(run.length),
+                Some(part) if offset < part.bytes.size_bytes() => part.bytes.extent_at(offset).at_most(run.length),
+                Some(_) => nothing(run.length, Content::Unreadable { why: "beyond the end of its file".into() }),
                 None => nothing(run.length, Content::Unreadable { why: "no such file".into() }),
             },
             Place::Packed { file, offset: at, cluster_start, cluster_bytes, .. } => Extent {
