@@ -217,10 +217,15 @@ impl Opener {
     /// Opens a raw image, a block device (past the page cache, on Linux), a disk image of a known format with all that
     /// belongs to it, or a compressed dump. Archives may hold several disks; other inputs give one.
     ///
+    /// `IMAGE#snapshot=NAME` is the disk as it was at a snapshot inside of a qcow2 image, by name or id.
+    ///
     /// # Errors
     /// [`MediaError::Open`], [`MediaError::NotAMedium`] for directories and pipes, [`MediaError::Unpack`],
     /// [`MediaError::Container`] for images that cannot be used.
     pub fn open(&self, path: &Path) -> Result<Vec<Medium>, MediaError> {
+        if let Some((image, snapshot)) = snapshot_of(path) {
+            return self.open_snapshot(path, &image, &snapshot);
+        }
         let file = FileMedium::open(path)?;
         if probe::is_zstd(&file) {
             return Ok(vec![Medium::new(path.to_path_buf(), spool::unpack_zstd(path)?)]);
@@ -231,6 +236,20 @@ impl Opener {
         let bytes = container::open(&file, &chain)?.unwrap_or(file.bytes);
         Ok(vec![Medium::new(path.to_path_buf(), bytes)])
     }
+
+    /// Opens the disk in `image` as it was at one of the snapshots inside; `path` names both.
+    fn open_snapshot(&self, path: &Path, image: &Path, snapshot: &str) -> Result<Vec<Medium>, MediaError> {
+        let rules = container::Rules { allow_external: self.allow_external_paths };
+        let chain = container::Chain::new(&rules, image);
+        let file = container::ImageFile { path: image.into(), bytes: Arc::new(FileMedium::open(image)?) };
+        Ok(vec![Medium::new(path.to_path_buf(), container::open_snapshot(&file, snapshot, &chain)?)])
+    }
+}
+
+/// Splits `IMAGE#snapshot=NAME`, unless there is a file of that whole name.
+fn snapshot_of(path: &Path) -> Option<(PathBuf, String)> {
+    let (image, name) = path.to_str()?.rsplit_once("#snapshot=")?;
+    (!path.exists()).then(|| (PathBuf::from(image), name.to_owned()))
 }
 
 /// Opens an input that holds one disk, as [`Opener::open`] does by default; compressed dumps are unpacked into the

@@ -18,6 +18,8 @@ pub enum NoteKind {
     ChainMismatch,
     /// The image was not closed: it is marked dirty, or its log had to be replayed in memory.
     ImageUnclean,
+    /// It does not say of which format its parent is; that was told by its content.
+    FormatGuessed,
     /// There is a newer image of the same disk beside the one that was given.
     NewerImage,
     /// The contents of an archive do not match its manifest.

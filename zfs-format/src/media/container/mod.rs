@@ -7,6 +7,9 @@
 
 mod image;
 mod neighbours;
+mod qcow2;
+#[cfg(test)]
+mod qemu;
 mod table;
 mod unpack;
 mod vdi;
@@ -28,10 +31,21 @@ pub(super) struct Rules {
 
 /// The disk inside of `file`, when it is an image of a known format; `None` for raw ones.
 pub(super) fn open(file: &ImageFile, chain: &Chain<'_>) -> Result<Option<Arc<dyn ReadAt>>, MediaError> {
+    if qcow2::is(&*file.bytes) {
+        return qcow2::open(file, chain).map(Some);
+    }
     if vdi::is(&*file.bytes) {
         return vdi::open(file, chain).map(Some);
     }
     Ok(None)
+}
+
+/// The disk inside of `file` as it was when the snapshot `name`, which the image keeps, was made.
+pub(super) fn open_snapshot(file: &ImageFile, name: &str, chain: &Chain<'_>) -> Result<Arc<dyn ReadAt>, MediaError> {
+    if qcow2::is(&*file.bytes) {
+        return qcow2::open_snapshot(file, name, chain);
+    }
+    Err(unusable(&file.path, format!("there is no snapshot {name} in it: only qcow2 images have snapshots inside")))
 }
 
 /// The disk inside of `file`, whatever its format; a file of no known format is the disk.
