@@ -9,6 +9,7 @@ mod image;
 mod neighbours;
 mod qcow2;
 #[cfg(test)]
+#[path = "tests/qemu.rs"]
 mod qemu;
 mod table;
 mod unpack;

@@ -78,6 +78,4 @@ fn be_u64(bytes: &[u8], offset: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod matrix;
-#[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Every kind of qcow2 image that `qemu-img` makes, against `qemu-img`.
 
-use super::super::qemu::{Bench, check_bytes, write_content};
+use super::super::super::qemu::{Bench, check_bytes, write_content};
 use crate::media::{NoteKind, Opener};
 
 /// Overwrites, zeros of both kinds, and space given back, at the edges of clusters and inside.
