@@ -89,6 +89,14 @@ fn a_pipe_is_refused_without_waiting_for_a_writer() {
 }
 
 #[test]
+fn a_compressed_image_needs_a_folder_to_unpack_it_in() {
+    let image = fixtures::images_dir().join("single/disk0.zst");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_zcheck")).arg("info").arg(image).output().unwrap();
+    let line = assert_refused(&output, "no --spool");
+    assert!(line.contains("compressed with zstd: give --spool DIR"), "{line}");
+}
+
+#[test]
 fn a_broken_compressed_image_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let whole = std::fs::read(fixtures::images_dir().join("single/disk0.zst")).unwrap();

@@ -1,6 +1,6 @@
 //! Keys on the command line.
 
-use crate::{status, stderr, stdout, zcheck};
+use crate::{spool, status, stderr, stdout, zcheck};
 use fixtures::{RealPool, shared_dir};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -36,6 +36,7 @@ fn a_key_may_come_through_a_pipe() {
     let Some(pool) = pool() else { return };
     let mut child = Command::new(env!("CARGO_BIN_EXE_zcheck"))
         .args(["scrub", "--key-file", "crypt/pass=-"])
+        .args(spool(&[&pool.path]))
         .arg(pool.path.join("disk0.zst"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -16,6 +16,7 @@ mod txgs;
 mod unsupported;
 
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
@@ -36,11 +37,22 @@ fn states(path: &Path) -> Vec<State> {
     found
 }
 
+/// The options that let compressed images among the inputs be read.
+fn spool(inputs: &[&Path]) -> Vec<OsString> {
+    let is_packed = |path: &Path| path.extension().is_some_and(|extension| extension == "zst" || extension == "gz");
+    let holds_packed = |path: &Path| {
+        std::fs::read_dir(path).is_ok_and(|mut entries| entries.any(|entry| is_packed(&entry.unwrap().path())))
+    };
+    let is_needed = inputs.iter().any(|path| is_packed(path) || holds_packed(path));
+    if is_needed { vec!["--spool".into(), std::env::temp_dir().into()] } else { Vec::new() }
+}
+
 /// Runs the program and asserts that no input changed.
 fn zcheck(args: &[&str], inputs: &[&Path]) -> Output {
     let state = || inputs.iter().flat_map(|path| states(path)).collect::<Vec<_>>();
     let before = state();
-    let output = Command::new(env!("CARGO_BIN_EXE_zcheck")).args(args).args(inputs).output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zcheck"));
+    let output = command.args(args).args(spool(inputs)).args(inputs).output().unwrap();
     assert_eq!(before, state(), "an input changed");
     output
 }

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
+use zfs_format::media::Opener;
 use zfs_scrub::Options;
 use zfs_scrub::scope::Share;
 
@@ -59,7 +60,7 @@ pub(crate) enum Command {
 /// The inputs of every command that reads a pool.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArgs {
-    /// Disk images (raw, or compressed with zstd), block devices, or directories that hold them.
+    /// Disk images, block devices, or directories that hold them.
     ///
     /// Give all members of the pool, or the directory they lie in: it is looked through, but not what lies below it.
     /// What can be checked without a missing member is checked.
@@ -76,6 +77,19 @@ pub(crate) struct InputArgs {
     /// --offset says.
     #[arg(long, value_name = "[PATH=]FILE", value_hint = ValueHint::FilePath)]
     pub(crate) map: Vec<PathBuf>,
+    /// Folder with room for a whole disk: images compressed with gzip or zstd are unpacked there, and gone at the end.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) spool: Option<PathBuf>,
+    /// Follow names in disk images (backing files, extents) that lead out of the folder of the image.
+    #[arg(long)]
+    pub(crate) allow_external_paths: bool,
+}
+
+impl InputArgs {
+    /// How the paths are opened.
+    pub(crate) fn opener(&self) -> Opener {
+        Opener { allow_external_paths: self.allow_external_paths, spool: self.spool.clone() }
+    }
 }
 
 /// `zcheck scrub`.

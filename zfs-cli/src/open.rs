@@ -6,7 +6,7 @@ use crate::map::maps_of;
 use crate::output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zfs_format::media::{self, Mapped, Medium, RateLimit, RescueMap, Throttled, Window};
+use zfs_format::media::{Mapped, Medium, Opener, RateLimit, RescueMap, Throttled, Window};
 use zfs_format::pool::{Assembly, AssemblyError, Candidate, Selector};
 
 /// Opens all inputs and reads their labels; at least one.
@@ -22,10 +22,11 @@ pub(crate) fn candidates(input: &InputArgs, limit: Option<&Arc<RateLimit>>) -> R
         }
     }
     let maps = maps_of(&input.map, &entries.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>())?;
+    let opener = input.opener();
     let mut candidates = Vec::new();
     for (path, is_named) in entries {
-        match open(&path, input.offset, maps.get(&path).cloned(), limit) {
-            Ok(candidate) => candidates.push(candidate),
+        match open(&opener, &path, input.offset, maps.get(&path), limit) {
+            Ok(found) => candidates.extend(found),
             Err(error) if is_named => return Err(error),
             Err(error) => output::warning(&error.message),
         }
@@ -37,14 +38,25 @@ pub(crate) fn candidates(input: &InputArgs, limit: Option<&Arc<RateLimit>>) -> R
     Ok(candidates)
 }
 
+/// The disks in one input: an archive may hold several.
 fn open(
+    opener: &Opener,
     path: &Path,
+    offset: Option<u64>,
+    map: Option<&RescueMap>,
+    limit: Option<&Arc<RateLimit>>,
+) -> Result<Vec<Candidate>, Failure> {
+    let media = opener.open(path).map_err(|error| Failure::operational(error.to_string()))?;
+    media.into_iter().map(|medium| candidate(medium, offset, map.cloned(), limit)).collect()
+}
+
+fn candidate(
+    medium: Medium,
     offset: Option<u64>,
     map: Option<RescueMap>,
     limit: Option<&Arc<RateLimit>>,
 ) -> Result<Candidate, Failure> {
-    let Medium { path, part, mut bytes } =
-        media::open(path).map_err(|error| Failure::operational(error.to_string()))?;
+    let Medium { path, part, mut bytes } = medium;
     if let Some(limit) = limit {
         bytes = Arc::new(Throttled::new(bytes, Arc::clone(limit)));
     }

@@ -21,7 +21,7 @@ impl PrivateMap {
         if file.metadata()?.len() == 0 {
             return Ok(Self { map: None });
         }
-        // SAFETY: the memory must not change while it is mapped. The file was made by `tempfile::tempfile`, which
+        // SAFETY: the memory must not change while it is mapped. The file was made by `tempfile::tempfile_in`, which
         // unlinks it before returning it, its handle never leaves `spool.rs`, and that module writes to it only before
         // this call. So no other process and no other part of this one can write to it or shorten it.
         let map = unsafe { memmap2::Mmap::map(file)? };

@@ -215,7 +215,7 @@ pub struct Opener {
 
 impl Opener {
     /// Opens a raw image, a block device (past the page cache, on Linux), a disk image of a known format with all that
-    /// belongs to it, or a compressed dump. Archives may hold several disks; other inputs give one.
+    /// belongs to it, or one of these compressed with gzip or zstd. Archives may hold several disks; other inputs give one.
     ///
     /// `IMAGE#snapshot=NAME` is the disk as it was at a snapshot inside of a qcow2 image, by name or id.
     ///
@@ -227,12 +227,13 @@ impl Opener {
             return self.open_snapshot(path, &image, &snapshot);
         }
         let file = FileMedium::open(path)?;
-        if probe::is_zstd(&file) {
-            return Ok(vec![Medium::new(path.to_path_buf(), spool::unpack_zstd(path)?)]);
-        }
+        let bytes: Arc<dyn ReadAt> = match spool::Packing::of(&file) {
+            Some(packing) => spool::unpack(path, packing, self.spool.as_deref())?,
+            None => Arc::new(file),
+        };
         let rules = container::Rules { allow_external: self.allow_external_paths };
         let chain = container::Chain::new(&rules, path);
-        let file = container::ImageFile { path: path.into(), bytes: Arc::new(file) };
+        let file = container::ImageFile { path: path.into(), bytes };
         let bytes = container::open(&file, &chain)?.unwrap_or(file.bytes);
         Ok(vec![Medium::new(path.to_path_buf(), bytes)])
     }
@@ -250,6 +251,18 @@ impl Opener {
 fn snapshot_of(path: &Path) -> Option<(PathBuf, String)> {
     let (image, name) = path.to_str()?.rsplit_once("#snapshot=")?;
     (!path.exists()).then(|| (PathBuf::from(image), name.to_owned()))
+}
+
+/// The disk in `bytes`, which are a disk image of a known format or the disk itself. Other files that it names are looked
+/// for beside `path`.
+///
+/// # Errors
+/// [`MediaError::Container`] for images that cannot be used; what opening other files gives.
+pub fn open_image(path: &Path, bytes: Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>, MediaError> {
+    let rules = container::Rules::default();
+    let chain = container::Chain::new(&rules, path);
+    let file = container::ImageFile { path: path.into(), bytes };
+    Ok(container::open(&file, &chain)?.unwrap_or(file.bytes))
 }
 
 /// Opens an input that holds one disk, as [`Opener::open`] does by default; compressed dumps are unpacked into the

@@ -19,6 +19,7 @@ const UNLOCK: &str = "open it first and give the device inside";
 /// (offset, magic bytes, what, advice), most specific first.
 const SIGNATURES: &[(u64, &[u8], &str, Option<&str>)] = &[
     (0, b"QFI\xfb", "a qcow2 image", Some(CONVERT)),
+    (0, b"QED\0", "a QED image", Some(CONVERT)),
     (0, b"KDMV", "a VMDK image", Some(CONVERT)),
     (0, b"COWD", "a VMDK (COWD) image", Some(CONVERT)),
     (0, b"# Disk DescriptorFile", "a VMDK descriptor", Some("give the -flat file it names, or convert it to raw")),
@@ -52,11 +53,6 @@ pub fn recognise(medium: &dyn ReadAt) -> Option<Signature> {
         .iter()
         .find(|(offset, magic, ..)| holds(medium, *offset, magic))
         .map(|&(_, _, what, advice)| Signature { what, advice })
-}
-
-/// True when a zstd frame starts the medium.
-pub(super) fn is_zstd(medium: &dyn ReadAt) -> bool {
-    holds(medium, 0, b"\x28\xb5\x2f\xfd")
 }
 
 fn holds(medium: &dyn ReadAt, offset: u64, magic: &[u8]) -> bool {
