@@ -20,9 +20,6 @@ const UNLOCK: &str = "open it first and give the device inside";
 const SIGNATURES: &[(u64, &[u8], &str, Option<&str>)] = &[
     (0, b"QFI\xfb", "a qcow2 image", Some(CONVERT)),
     (0, b"QED\0", "a QED image", Some(CONVERT)),
-    (0, b"KDMV", "a VMDK image", Some(CONVERT)),
-    (0, b"COWD", "a VMDK (COWD) image", Some(CONVERT)),
-    (0, b"# Disk DescriptorFile", "a VMDK descriptor", Some("give the -flat file it names, or convert it to raw")),
     (0, b"vhdxfile", "a VHDX image", Some(CONVERT)),
     (0, b"conectix", "a VHD image", Some(CONVERT)),
     (64, b"\x7f\x10\xda\xbe", "a VDI image", Some(CONVERT)),

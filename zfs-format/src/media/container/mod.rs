@@ -14,6 +14,7 @@ mod qemu;
 mod table;
 mod unpack;
 mod vdi;
+mod vmdk;
 
 pub(super) use neighbours::{Chain, ImageFile};
 use table::Table;
@@ -37,6 +38,9 @@ pub(super) fn open(file: &ImageFile, chain: &Chain<'_>) -> Result<Option<Arc<dyn
     }
     if vdi::is(&*file.bytes) {
         return vdi::open(file, chain).map(Some);
+    }
+    if let Some(disk) = vmdk::open(file, chain)? {
+        return Ok(Some(disk));
     }
     Ok(None)
 }

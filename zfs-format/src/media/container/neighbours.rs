@@ -25,12 +25,14 @@ pub(in crate::media) struct Chain<'a> {
     rules: &'a Rules,
     /// The images so far, the one that was given first.
     images: Vec<FileId>,
+    /// How many images up the chain it is.
+    depth: usize,
 }
 
 impl<'a> Chain<'a> {
     /// A chain that begins with the image at `path`.
     pub(in crate::media) fn new(rules: &'a Rules, path: &Path) -> Self {
-        Self { rules, images: FileId::of(path).into_iter().collect() }
+        Self { rules, images: FileId::of(path).into_iter().collect(), depth: 0 }
     }
 
     /// Opens a file that `image` names as a part of itself.
@@ -53,22 +55,33 @@ impl<'a> Chain<'a> {
         }
         let mut images = self.images.clone();
         images.extend(id);
-        if images.len() > CHAIN_MAX {
+        let depth = self.depth.saturating_add(1);
+        if depth >= CHAIN_MAX {
             return Err(unusable(image, format!("its chain of parents has more than {CHAIN_MAX} images")));
         }
-        Ok((open(&path)?, Self { rules: self.rules, images }))
+        Ok((open(&path)?, Self { rules: self.rules, images, depth }))
     }
 
     /// The files beside `image` whose names end in `extension`, at most a thousand, in the order of their names.
     pub(in crate::media) fn siblings(&self, image: &Path, extension: &str) -> Vec<ImageFile> {
+        self.sibling_paths(image, extension).iter().filter_map(|path| open(path).ok()).collect()
+    }
+
+    /// As [`Chain::siblings`], without opening them.
+    pub(in crate::media) fn sibling_paths(&self, image: &Path, extension: &str) -> Vec<PathBuf> {
         let folder = folder_of(image);
         let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
         let is_wanted = |path: &PathBuf| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
         paths.sort();
         paths.truncate(SIBLINGS_MAX);
-        let is_allowed = |path: &&PathBuf| self.rules.allow_external || is_really_inside(folder, path);
-        paths.iter().filter(is_allowed).filter_map(|path| open(path).ok()).collect()
+        paths.retain(|path| self.rules.allow_external || is_really_inside(folder, path));
+        paths
+    }
+
+    /// Whether the image is the one that was given, and no parent of another.
+    pub(in crate::media) fn is_first(&self) -> bool {
+        self.depth == 0
     }
 
     /// Where the file called `named` in `image` is.
