@@ -234,6 +234,9 @@ impl Opener {
         let rules = container::Rules { allow_external: self.allow_external_paths };
         let chain = container::Chain::new(&rules, path);
         let file = container::ImageFile { path: path.into(), bytes };
+        if container::ova::is(&file) {
+            return container::ova::open(&file, &rules);
+        }
         let bytes = container::open(&file, &chain)?.unwrap_or(file.bytes);
         Ok(vec![Medium::new(path.to_path_buf(), bytes)])
     }

@@ -7,6 +7,7 @@
 
 mod image;
 mod neighbours;
+pub(super) mod ova;
 mod qcow2;
 #[cfg(test)]
 #[path = "tests/qemu.rs"]
