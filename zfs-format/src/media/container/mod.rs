@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "the formats that use the rest come next")]
 
+mod bitmap;
 mod image;
 mod neighbours;
 pub(super) mod ova;
@@ -15,6 +16,8 @@ mod qemu;
 mod table;
 mod unpack;
 mod vdi;
+mod vhd;
+mod vhdx;
 mod vmdk;
 
 pub(super) use neighbours::{Chain, ImageFile};
@@ -39,6 +42,12 @@ pub(super) fn open(file: &ImageFile, chain: &Chain<'_>) -> Result<Option<Arc<dyn
     }
     if vdi::is(&*file.bytes) {
         return vdi::open(file, chain).map(Some);
+    }
+    if vhdx::is(&*file.bytes) {
+        return vhdx::open(file, chain).map(Some);
+    }
+    if vhd::is(&*file.bytes) {
+        return vhd::open(file, chain).map(Some);
     }
     if let Some(disk) = vmdk::open(file, chain)? {
         return Ok(Some(disk));
