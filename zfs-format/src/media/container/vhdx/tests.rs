@@ -263,8 +263,8 @@ fn the_checksum_is_that_of_the_published_vector() {
 #[test]
 fn the_log_is_replayed_in_memory() {
     let dir = tempfile::tempdir().unwrap();
-    // The second one goes round the end of the ring.
-    for at in [0, MB - 8192] {
+    // The others go round the end of the ring: between entries, and inside of one.
+    for at in [0, MB - 8192, MB - 12288] {
         let (bytes, expected) = unclean(at);
         let path = write(&dir, "unclean.vhdx", &bytes);
         let disk = disk(&path);
@@ -274,7 +274,9 @@ fn the_log_is_replayed_in_memory() {
         assert_eq!(notes[0].message, "it was not closed; its log (2 entries) was replayed in memory");
         assert_eq!(notes.len(), 1);
         assert!(std::fs::read(&path).unwrap() == bytes, "the image was changed");
-        if has_qemu() {
+        // QEMU (10.0) does not ask whether the tail of a sequence is in it, so of one that begins anew at 0 it
+        // takes the second part alone.
+        if at != MB - 8192 && has_qemu() {
             let (copy, raw) = (write(&dir, "copy.vhdx", &bytes), dir.path().join("raw"));
             let _ = Command::new("qemu-img").args(["check", "-r", "all"]).arg(&copy).output().unwrap();
             assert!(std::fs::read(&copy).unwrap() != bytes, "qemu-img replayed nothing");
