@@ -7,12 +7,15 @@ const BLOCK: usize = 64 << 10;
 const BITMAP: usize = 512;
 const SECTOR: usize = 512;
 
+/// Names of a parent by platform.
+type Names<'a> = &'a [(&'a [u8; 4], &'a str)];
+
 /// What a made image is like; written from the specification, without the reader's code.
 struct Made<'a> {
     kind: u32,
     uuid: u8,
     parent: u8,
-    names: &'a [(&'a [u8; 4], &'a str)],
+    names: Names<'a>,
     unicode: &'a str,
     /// For each block nothing, or the sectors that are in the image, with the byte in them.
     blocks: &'a [Option<&'a [(usize, u8)]>],
@@ -123,7 +126,7 @@ fn sectors_that_are_not_in_a_differencing_image_are_in_its_parent() {
     for (sector, value) in [(0, 1), (1, 8), (9, 3), (128 + 5, 9), (383, 4)] {
         put(sector, value);
     }
-    let named: [(&[(&[u8; 4], &str)], &str); 5] = [
+    let named: [(Names<'_>, &str); 5] = [
         (&[(b"W2ru", ".\\base disk.vhd")], ""),
         (&[(b"W2ku", "C:\\VMs\\base disk.vhd")], ""),
         (&[(b"MacX", "file://localhost/vms/base%20disk.vhd")], ""),

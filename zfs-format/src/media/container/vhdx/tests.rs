@@ -130,7 +130,7 @@ fn image(data_guid: u8, blocks: [(u64, u8); BLOCKS], parent: &[(&str, &str)]) ->
 
 /// A descriptor: place in the file, and the sector that is to be there, or how many bytes become zero.
 enum Change {
-    Sector(u64, [u8; 4096]),
+    Sector(u64, Box<[u8; 4096]>),
     Zero(u64, u64),
 }
 
@@ -157,7 +157,7 @@ fn log_entry(sequence: u64, tail: usize, size: u64, changes: &[Change]) -> Vec<u
                 put(&mut entry, at + 4, &sector[4092..]);
                 put(&mut entry, at + 8, &sector[..8]);
                 put(&mut entry, at + 16, place.to_le_bytes());
-                let mut data = *sector;
+                let mut data = **sector;
                 put(&mut data, 0, b"data");
                 put(&mut data, 4, ((sequence >> 32) as u32).to_le_bytes());
                 put(&mut data, 4092, (sequence as u32).to_le_bytes());
@@ -184,16 +184,16 @@ fn unclean(at: usize) -> (Vec<u8>, Vec<u8>) {
             0x1_0000_0005,
             at,
             size,
-            &[Change::Sector((DATA + 8192) as u64, ends), Change::Zero(DATA as u64, 4096)],
+            &[Change::Sector((DATA + 8192) as u64, Box::new(ends)), Change::Zero(DATA as u64, 4096)],
         ),
         log_entry(
             0x1_0000_0006,
             at,
             size,
             &[
-                Change::Sector(TABLE as u64, table),
+                Change::Sector(TABLE as u64, Box::new(table)),
                 Change::Zero((DATA + MB) as u64, 12288),
-                Change::Sector((DATA + MB + 4096) as u64, ends),
+                Change::Sector((DATA + MB + 4096) as u64, Box::new(ends)),
             ],
         ),
     ];
