@@ -299,6 +299,11 @@ catalogue! {
         meaning: "The partition table of the disk is damaged, contradicts its second copy, or does not fit the size of the disk. The member was found nevertheless, and the pool on it is not touched by that. But a system that reads the table may not find it.",
         causes: "Something wrote over the start or the end of the disk; the disk, or the image, was made larger or smaller.",
         advice: "Write the table anew from its good copy (`sgdisk --verify`, then its recovery menu), on a disk that is not in use.";
+    /// An image does not say which format its parent has.
+    ImageFormatGuessed = "ZC0708", Note, "format of a backing file was guessed",
+        meaning: "The image does not say which format the image below it has, so that was told by what it begins with. A raw disk could pretend to be an image of another format.",
+        causes: "An old image, or one made by a program that left the format out.",
+        advice: "Make sure that the file below is what it seems to be (`qemu-img info --backing-chain`).";
 }
 
 impl Kind {

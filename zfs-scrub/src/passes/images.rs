@@ -32,6 +32,7 @@ fn kind_of(kind: NoteKind) -> Kind {
         NoteKind::ChainMismatch => Kind::ImageChainMismatch,
         NoteKind::ImageUnclean => Kind::ImageUnclean,
         NoteKind::NewerImage => Kind::ImageNewerBeside,
+        NoteKind::FormatGuessed => Kind::ImageFormatGuessed,
         NoteKind::ManifestMismatch => Kind::ImageManifestMismatch,
         NoteKind::PartitionTable => Kind::PartitionTableDamaged,
     }
