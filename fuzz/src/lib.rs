@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, reason = "a wrong answer of what is tested has to stop the run")]
 
 mod codecs;
+mod containers;
 mod forge;
 mod graft;
 mod image;
@@ -17,6 +18,7 @@ pub mod seeds;
 mod texts;
 
 pub use codecs::{checksum, decompress, gang};
+pub use containers::vmdk;
 pub use forge::Forge;
 pub use graft::{Graft, GraftBlock, Place};
 pub use image::{label, labels, scrub_image};
@@ -53,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("scrub_image", scrub_image),
     ("space_map", space_map),
     ("uberblock", uberblock),
+    ("vmdk", vmdk),
     ("zap_leaf", zap_leaf),
     ("zil", zil),
     ("znode", znode),

@@ -1,5 +1,6 @@
 //! Good inputs, taken from a made pool: what a mutator should begin with.
 
+use crate::containers::vmdk_seeds;
 use crate::forge::Forge;
 use crate::image::pool;
 use fixtures::{Endian, MadeBlock, Pool};
@@ -49,6 +50,9 @@ pub fn seeds() -> Vec<Seed> {
     // Which number or empty list, and what it becomes.
     for (name, changes) in [("counts", [64, 7, 0, 6]), ("lanes", [0, 7, 0, 6]), ("batches", [2, 20, 250, 31])] {
         add("saved_run", name, &changes);
+    }
+    for (name, image) in vmdk_seeds() {
+        add("vmdk", name, &image);
     }
     seeds
 }

@@ -377,8 +377,4 @@ impl Layout for Extents {
 }
 
 #[cfg(test)]
-mod made;
-#[cfg(test)]
-mod matrix;
-#[cfg(test)]
 mod tests;

@@ -1,4 +1,8 @@
-use super::made::{Grain, cowd, descriptor, se_sparse};
+mod made;
+mod matrix;
+mod stored;
+
+use self::made::{Grain, cowd, descriptor, se_sparse};
 use super::*;
 use crate::media::{Content, Medium, Opener};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Every kind of VMDK that `qemu-img` writes or reads, against `qemu-img`.
 
-use super::super::qemu::{Bench, check_bytes, write_content};
+use super::super::super::qemu::{Bench, check_bytes, write_content};
 use super::made::{Grain, cowd, descriptor, se_sparse};
 use crate::media::Content;
 use std::sync::Arc;
