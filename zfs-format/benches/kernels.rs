@@ -8,7 +8,7 @@ use aes_gcm::{Aes256Gcm, aes::Aes256};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use zfs_format::Endian;
-use zfs_format::codec::checksum::{SALT_BYTES, Salt, compute, compute_plain, fletcher4_kernel_name};
+use zfs_format::codec::checksum::{SALT_BYTES, Salt, compute, compute_plain, compute_several, fletcher4_kernel_name};
 use zfs_format::codec::cipher::{Cipher, CipherMode, derive_key};
 use zfs_format::codec::compress::Decompressor;
 use zfs_format::codec::parity::{PARITY_MAX, generate_rows, kernel_name, reconstruct};
@@ -77,6 +77,13 @@ fn checksums(c: &mut Criterion) {
     group.bench_function("fletcher4/plain", |b| {
         b.iter(|| compute_plain(ChecksumKind::FLETCHER4, Endian::Little, black_box(&bytes), None));
     });
+    for count in [2, 8] {
+        group.throughput(Throughput::Bytes((count * bytes.len()) as u64));
+        let blocks = vec![bytes.as_slice(); count];
+        group.bench_function(format!("sha256/{count} side by side"), |b| {
+            b.iter(|| compute_several(ChecksumKind::SHA256, black_box(&blocks)));
+        });
+    }
     group.finish();
 }
 

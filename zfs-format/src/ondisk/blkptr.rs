@@ -243,6 +243,7 @@ impl Blkptr {
     ///
     /// Embedded pointers have none, and slot 2 of an encrypted pointer holds salt and IV.
     #[must_use]
+    #[inline]
     pub fn dva(&self, index: usize) -> Option<Dva> {
         if self.is_embedded() || index > 2 || (index == 2 && self.is_encrypted()) {
             return None;

@@ -4,9 +4,11 @@ use super::batch::{Batch, Extent, GAP_BYTES_MAX, GROUP_BYTES_MAX, Target, Task};
 use super::crew::Permits;
 use super::judge::{Shared, Suspect};
 use super::queue::Queued;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, PoisonError};
 use zfs_format::block::{BlockReader, Loaded, MacState, Windows, Work};
+use zfs_format::codec::checksum::{SEVERAL_MAX, is_faster_together};
 use zfs_format::media::{AlignedBuffer, ReadAt, whole_sectors};
 use zfs_format::ondisk::blkptr::Blkptr;
 use zfs_format::ondisk::dmu::CompressKind;
@@ -107,45 +109,50 @@ fn verify_extent(shared: &Shared<'_>, batch: &Batch, extent: Extent, buffers: &m
     let Some(medium) = medium else { return };
     let start = extent.start_bytes.saturating_add(VDEV_LABEL_START_BYTES);
     let length = whole_sectors(medium.as_ref(), start, usize::try_from(extent.length_bytes).unwrap_or(0));
-    buffers.extent.reserve(length);
-    let bytes = buffers.extent.bytes_mut().get_mut(..length).unwrap_or_default();
+    let Buffers { extent: buffer, work, .. } = buffers;
+    buffer.reserve(length);
+    let bytes = buffer.bytes_mut().get_mut(..length).unwrap_or_default();
     let is_read = medium.read_extent(bytes, start).is_ok();
+    let bytes: &[u8] = if is_read { bytes } else { &[] };
     let mut permit = is_read.then(|| permits.take());
     let (mut copies, mut copies_bytes) = (0, 0);
     let mut needed_end = extent.start_bytes;
     let mut skipped = 0;
-    for target in batch.targets_of(&extent) {
-        let Some(Queued { bp, bookmark }) = batch.blocks.get(target.block as usize) else { continue };
-        skipped += target.offset_bytes.saturating_sub(needed_end);
-        needed_end = needed_end.max(target.offset_bytes.saturating_add(target.size_bytes.into()));
-        let at = usize::try_from(target.offset_bytes - extent.start_bytes).unwrap_or(usize::MAX);
-        let size = target.size_bytes as usize;
-        let mut payload = at.checked_add(size).filter(|_| is_read).and_then(|end| buffers.extent.bytes().get(at..end));
-        // One bad sector must not hide its neighbours: without the extent each block is read by itself.
-        let mut alone = Vec::new();
-        if !is_read {
-            alone.resize(size, 0);
-            if medium.read_at(&mut alone, start.saturating_add(at as u64)).is_ok() {
-                payload = Some(&alone);
+    for targets in batch.targets_of(&extent).chunks(SEVERAL_MAX) {
+        let known = several_match(&shared.reader, batch, &extent, targets, bytes);
+        for (index, target) in targets.iter().enumerate() {
+            let Some(Queued { bp, bookmark }) = batch.blocks.get(target.block as usize) else { continue };
+            skipped += target.offset_bytes.saturating_sub(needed_end);
+            needed_end = needed_end.max(target.offset_bytes.saturating_add(target.size_bytes.into()));
+            let mut payload = bytes.get(range_in(&extent, target));
+            // One bad sector must not hide its neighbours: without the extent each block is read by itself.
+            let mut alone = Vec::new();
+            if !is_read {
+                alone.resize(target.size_bytes as usize, 0);
+                let at = start.saturating_add(target.offset_bytes - extent.start_bytes);
+                payload = medium.read_at(&mut alone, at).is_ok().then_some(&alone);
             }
-        }
-        let decodes_here = extent.is_first_leaf && target.is_first;
-        let is_good = payload.is_some_and(|payload| {
-            check(shared, &shared.reader.of_objset(bookmark.objset), &bp, payload, decodes_here, &mut buffers.work)
-        });
-        if payload.is_some() {
-            copies += 1;
-            copies_bytes += u64::from(target.size_bytes);
-        }
-        if !is_good {
-            // The close look reads; who waits for a device must not keep others from checking.
-            drop(permit.take());
-            let suspect = Suspect { copy: target.copy.into(), leaf: extent.leaf, decodes_here };
-            shared.check_suspect(&bp, bookmark, suspect, &mut buffers.work);
-            permit = is_read.then(|| permits.take());
-        }
-        if extent.is_first_leaf {
-            shared.progress.add_done(allocated(&bp, target));
+            let is_right = payload.is_some_and(|payload| match known {
+                Some(known) => known.get(index) == Some(&true),
+                None => bp.check().is_ok() && matches!(shared.reader.payload_matches(&bp, payload), Ok(true)),
+            });
+            let decodes_here = extent.is_first_leaf && target.is_first;
+            let decodes = |payload| !decodes_here || decode(shared, &bp, bookmark.objset, payload, work);
+            let is_good = is_right && payload.is_some_and(decodes);
+            if payload.is_some() {
+                copies += 1;
+                copies_bytes += u64::from(target.size_bytes);
+            }
+            if !is_good {
+                // The close look reads; who waits for a device must not keep others from checking.
+                drop(permit.take());
+                let suspect = Suspect { copy: target.copy.into(), leaf: extent.leaf, decodes_here };
+                shared.check_suspect(&bp, bookmark, suspect, work);
+                permit = is_read.then(|| permits.take());
+            }
+            if extent.is_first_leaf {
+                shared.progress.add_done(allocated(&bp, target));
+            }
         }
     }
     drop(permit);
@@ -159,21 +166,39 @@ fn allocated(bp: &Blkptr, target: &Target) -> u64 {
     bp.dva(target.copy.into()).map_or(0, |dva| dva.asize_bytes)
 }
 
-/// Checks one copy, and decodes it when this is the copy to decode. False when a close look is needed.
-fn check(
-    shared: &Shared<'_>,
+/// Where the bytes of a block lie in its extent.
+fn range_in(extent: &Extent, target: &Target) -> Range<usize> {
+    let at = usize::try_from(target.offset_bytes - extent.start_bytes).unwrap_or(usize::MAX);
+    at..at.saturating_add(target.size_bytes as usize)
+}
+
+/// Whether the checksums of neighbours hold for sure, where they are computed together; `bytes` are those of the extent.
+/// `None` where nothing is gained by that.
+fn several_match(
     reader: &BlockReader<'_>,
-    bp: &Blkptr,
-    payload: &[u8],
-    decodes_here: bool,
-    work: &mut Work,
-) -> bool {
-    if bp.check().is_err() || !matches!(reader.payload_matches(bp, payload), Ok(true)) {
-        return false;
+    batch: &Batch,
+    extent: &Extent,
+    targets: &[Target],
+    bytes: &[u8],
+) -> Option<[bool; SEVERAL_MAX]> {
+    let block = |target: &Target| batch.blocks.get(target.block as usize).map(|block| block.bp);
+    let first = targets.first().and_then(block)?;
+    if bytes.is_empty() || targets.len() < 2 || !is_faster_together(first.checksum_kind()) {
+        return None;
     }
-    if !decodes_here {
-        return true;
+    let mut pointers = [Blkptr::default(); SEVERAL_MAX];
+    let mut several = [None; SEVERAL_MAX];
+    for ((target, pointer), place) in targets.iter().zip(&mut pointers).zip(&mut several) {
+        *pointer = block(target)?;
+        let payload = bytes.get(range_in(extent, target)).filter(|_| pointer.check().is_ok());
+        *place = payload.map(|payload| (&*pointer, payload));
     }
+    Some(reader.payloads_match(&several))
+}
+
+/// Decodes a block whose checksum holds, and counts it. False when a close look is needed.
+fn decode(shared: &Shared<'_>, bp: &Blkptr, objset: u64, payload: &[u8], work: &mut Work) -> bool {
+    let reader = shared.reader.of_objset(objset);
     if bp.checksum_kind().is_none() {
         shared.counters.unprotected_blocks.fetch_add(1, Relaxed);
     }

@@ -13,6 +13,9 @@ mod fletcher4;
 mod fletcher4_x86;
 mod salt;
 mod sha;
+#[cfg(target_arch = "x86_64")]
+mod sha256_x86;
+mod sha_lanes;
 mod sha_plain;
 mod skein;
 
@@ -42,6 +45,23 @@ pub type Checksum = [u64; 4];
 /// Source: OpenZFS module/zfs/zio_checksum.c, `zio_checksum_table`, `zio_checksum_compute`.
 pub fn compute(kind: ChecksumKind, endian: Endian, bytes: &[u8], salt: Option<&Salt>) -> Result<Checksum, FormatError> {
     dispatch(kind, endian, bytes, salt, &FAST)
+}
+
+/// Blocks whose checksums [`compute_several`] takes at a time.
+pub const SEVERAL_MAX: usize = sha_lanes::MESSAGES_MAX;
+
+/// Whether [`compute_several`] computes checksums of this kind: sha256 of one block is a chain of operations that wait for
+/// each other, and of several blocks it is computed side by side.
+#[must_use]
+pub fn is_faster_together(kind: ChecksumKind) -> bool {
+    kind == ChecksumKind::SHA256
+}
+
+/// Checksums of several blocks with one algorithm: those of `blocks`, in their order, at most [`SEVERAL_MAX`]. `None`
+/// for algorithms where nothing is gained over [`compute`].
+#[must_use]
+pub fn compute_several(kind: ChecksumKind, blocks: &[&[u8]]) -> Option<[Checksum; SEVERAL_MAX]> {
+    is_faster_together(kind).then(|| sha::sha256_of_several(blocks))
 }
 
 /// The same as [`compute`] with the plain forms, where nothing is computed side by side or by special instructions.

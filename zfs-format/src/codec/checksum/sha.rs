@@ -1,5 +1,6 @@
 //! The SHA-2 checksums, over the `sha2` crate (it detects SHA-NI and its like at run time).
 
+use super::sha_lanes::{self, MESSAGES_MAX};
 use super::{Checksum, sha_plain};
 use crate::Endian;
 use sha2::{Digest, Sha256, Sha512_256};
@@ -31,6 +32,18 @@ pub(super) fn sha256(pieces: &[&[u8]]) -> Checksum {
         hasher.update(piece);
     }
     words(Endian::Big, &hasher.finalize().into())
+}
+
+/// [`sha256`] of several blocks side by side; of more than [`MESSAGES_MAX`] the rest is left out.
+pub(super) fn sha256_of_several(blocks: &[&[u8]]) -> [Checksum; MESSAGES_MAX] {
+    if !is_right() {
+        let mut sums = [[0; 4]; MESSAGES_MAX];
+        for (sum, block) in sums.iter_mut().zip(blocks) {
+            *sum = sha256_plain(&[block]);
+        }
+        return sums;
+    }
+    sha_lanes::digests(sha_lanes::kernels(), blocks).map(|digest| words(Endian::Big, &digest))
 }
 
 /// SHA-512/256 of FIPS 180-4; the words of the digest are in the writer's order.

@@ -89,8 +89,20 @@ const ROUND: [u64; 80] = [
     0x6c44_198c_4a47_5817,
 ];
 
+/// The constants of the 64 rounds of SHA-256.
+#[cfg(target_arch = "x86_64")]
+pub(super) const ROUND_256: [u32; 64] = {
+    let mut round = [0; 64];
+    let mut at = 0;
+    while at < 64 {
+        round[at] = (ROUND[at] >> 32) as u32;
+        at += 1;
+    }
+    round
+};
+
 /// The first 32 bits of the fractional parts of the square roots of the first 8 primes.
-const INITIAL_256: [u32; 8] =
+pub(super) const INITIAL_256: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// What SHA-512/256 begins with (section 5.3.6.2).

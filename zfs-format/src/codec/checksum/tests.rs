@@ -37,6 +37,19 @@ fn sha256_matches_fips_180_vectors() {
 }
 
 #[test]
+fn sums_of_several_blocks_are_those_of_each() {
+    let blocks: Vec<Vec<u8>> = (0..SEVERAL_MAX).map(|index| counting(512 * (1 + index % 3))).collect();
+    let blocks: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+    for count in 0..=SEVERAL_MAX {
+        let sums = compute_several(ChecksumKind::SHA256, &blocks[..count]).unwrap();
+        for (sum, block) in sums.into_iter().zip(&blocks[..count]) {
+            assert_eq!(Ok(sum), compute_plain(ChecksumKind::SHA256, Endian::Little, block, None));
+        }
+    }
+    assert_eq!(compute_several(ChecksumKind::FLETCHER4, &blocks), None);
+}
+
+#[test]
 fn sha512_is_sha512_256_with_words_in_the_writers_order() {
     let big = compute(ChecksumKind::SHA512, Endian::Big, b"abc", None).unwrap();
     assert_eq!(big, [0x5304_8e26_8194_1ef9, 0x9b2e_29b7_6b4c_7dab, 0xe4c2_d0c6_34fc_6d46, 0xe0e2_f131_07e7_af23]);
