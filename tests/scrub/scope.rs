@@ -3,7 +3,10 @@
 use crate::support::{damaged_media, devices_of, image, in_memory, options, scrub};
 use fixtures::{Case, images_dir};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+use zfs_format::media::{MediaError, Medium, ReadAt};
 use zfs_scrub::outcome::{NotCheckedReason, Verdict, exit};
 use zfs_scrub::scope::{Scope, Share};
 use zfs_scrub::{Options, Outcome};
@@ -145,4 +148,56 @@ fn the_end_of_the_time_is_said() {
     let outcome = healthy(Scope { time_max: Some(Duration::ZERO), ..Scope::default() });
     assert_eq!(outcome.summary.exit_status, exit::INCOMPLETE, "not that of Ctrl-C");
     assert!(outcome.not_checked.iter().any(|left| left.what.contains("--max-time")), "{:?}", outcome.not_checked);
+}
+
+/// A device that lets one read wait.
+#[derive(Debug)]
+struct Late {
+    inner: Arc<dyn ReadAt>,
+    reads: Arc<AtomicUsize>,
+    late: usize,
+}
+
+impl ReadAt for Late {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), MediaError> {
+        if self.reads.fetch_add(1, Relaxed) == self.late {
+            std::thread::sleep(Duration::from_millis(3200));
+        }
+        self.inner.read_at(buffer, offset)
+    }
+}
+
+#[test]
+fn names_end_with_the_time_too_and_the_report_says_so() {
+    let case = Case::read(&images_dir().join("cases/single-two-files.json"));
+    let reads = Arc::new(AtomicUsize::new(0));
+    let run = |late: usize| {
+        let media = damaged_media(&case).into_iter().map(|medium| {
+            let bytes = Arc::new(Late { inner: medium.bytes, reads: Arc::clone(&reads), late });
+            Medium { path: medium.path, bytes }
+        });
+        reads.store(0, Relaxed);
+        let scope = Scope { time_max: Some(Duration::from_secs(2)), ..Scope::default() };
+        let options = Options { scope, threads: 1, ..options() };
+        (scrub(&media.collect::<Vec<_>>(), "single", &options).unwrap(), reads.load(Relaxed))
+    };
+    let is_cut = |outcome: &Outcome| outcome.not_checked.iter().any(|left| left.what.contains("all names"));
+    let (whole, count) = run(usize::MAX);
+    assert!(!is_cut(&whole) && whole.findings.iter().all(|finding| finding.place.path.is_some()));
+    // Of the last reads, those that look for names: what follows them are notes.
+    let (cut, _) = run(count - 60);
+    assert!(is_cut(&cut), "{:?}", cut.not_checked);
+    let paths = |outcome: &Outcome| {
+        let places = outcome.findings.iter().map(|finding| &finding.place);
+        let also = |name: &&String| name.contains(":/");
+        places.map(|place| usize::from(place.path.is_some()) + place.also_in.iter().filter(also).count()).sum::<usize>()
+    };
+    assert!(paths(&cut) < paths(&whole), "{:?}", cut.findings);
+    // Every block was checked, and what is bad is as bad without a name.
+    let numbers = |outcome: &Outcome| (outcome.totals, outcome.summary.exit_status, outcome.findings.len());
+    assert_eq!(numbers(&cut), numbers(&whole));
 }

@@ -211,8 +211,14 @@ impl<'a> FileSystem<'a> {
     }
 
     /// Looks through all directories for names of the objects that `wanted` picks: how hard links are found, and files
-    /// whose dnodes are lost. Ends early when `names_max` names are found.
-    pub fn search_names(&mut self, wanted: &dyn Fn(u64) -> bool, names_max: usize, work: &mut Work) -> NamesSearch {
+    /// whose dnodes are lost. Ends early when `names_max` names are found, or when `is_over` says so between two directories.
+    pub fn search_names(
+        &mut self,
+        wanted: &dyn Fn(u64) -> bool,
+        names_max: usize,
+        is_over: &dyn Fn() -> bool,
+        work: &mut Work,
+    ) -> NamesSearch {
         let mut search = NamesSearch::default();
         let mut names = 0;
         let mut seen = BTreeSet::new();
@@ -220,6 +226,10 @@ impl<'a> FileSystem<'a> {
         while let Some((directory, path)) = pending.pop() {
             if !seen.insert(directory) {
                 continue;
+            }
+            if is_over() {
+                search.is_cut = true;
+                break;
             }
             let Ok(entries) = self.interesting_entries(directory, wanted, work) else {
                 search.unread_directories += 1;

@@ -9,20 +9,20 @@ use super::state::State;
 use crate::finding::{Place, Sink, SinkContents};
 use zfs_format::ondisk::uberblock::Uberblock;
 
-/// Walks the checkpoint, and adds its findings to `contents`.
+/// Walks the checkpoint, and adds its findings to `contents`. Answers with the number of those whose names are not complete.
 pub(super) fn scrub(
     uberblock: &Uberblock,
     spared: &SparedSpace,
     shared: Shared<'_>,
     pool: &str,
     contents: &mut SinkContents,
-) {
+) -> u64 {
     let state = State { root: uberblock.rootbp, txg: uberblock.txg };
     let sink = Sink::new(shared.options.findings_max);
     let shared = Shared { sink: &sink, ..shared };
     let walked = state.walk(shared, Some(spared));
     let mut found = sink.close();
-    state.name(&mut found.findings, shared, &walked.sharing, Some(spared), pool);
+    let cut = state.name(&mut found.findings, shared, &walked.sharing, Some(spared), pool);
     let txg = uberblock.txg.0;
     for mut finding in found.findings {
         std::iter::once(&mut finding.place).chain(&mut finding.references).for_each(|place| mark(place, txg));
@@ -30,6 +30,7 @@ pub(super) fn scrub(
     }
     contents.dropped_damaged += found.dropped_damaged;
     contents.dropped_degraded += found.dropped_degraded;
+    cut
 }
 
 fn mark(place: &mut Place, txg: u64) {

@@ -147,6 +147,15 @@ pub(super) fn gather_left_out(
     add(what, Some(left_out.share));
 }
 
+/// Names that the time was over for; the blocks themselves were checked.
+pub(super) fn gather_unnamed(findings: u64, not_checked: &mut Vec<NotChecked>) {
+    if findings > 0 {
+        let places = if findings == 1 { "1 finding".to_owned() } else { format!("{findings} findings") };
+        let what = format!("all names of what {places} are about, when the time was over (--max-time)");
+        not_checked.push(NotChecked { reason: NotCheckedReason::Option, what, blocks: None, bytes: None });
+    }
+}
+
 /// A note for each device that is out of date, as the pool knows.
 fn tell_stale(counters: &Counters, tree: &VdevTree, contents: &mut SinkContents) {
     for (leaf, counted) in tree.leaves.iter().zip(&counters.leaves) {

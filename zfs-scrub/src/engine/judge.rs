@@ -5,6 +5,7 @@ use super::batch::assumed;
 use super::counters::Counters;
 use super::journal::Journal;
 use super::margin::{AtRisk, is_at_risk};
+use super::patience::Patience;
 use super::selection::Selection;
 use crate::finding::{
     BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Place, Severity, Sink,
@@ -36,6 +37,8 @@ pub(super) struct Shared<'a> {
     pub(super) journal: Option<&'a Journal<'a>>,
     /// When the run is to end.
     pub(super) deadline: Option<Instant>,
+    /// How long names are looked for after it.
+    pub(super) patience: Patience,
     /// Where to note what one more failure would lose, when that was asked for.
     pub(super) at_risk: Option<&'a AtRisk>,
 }

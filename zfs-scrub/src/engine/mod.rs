@@ -15,6 +15,7 @@ mod journal;
 mod judge;
 mod margin;
 mod names;
+mod patience;
 mod patterns;
 mod pending;
 mod queue;

@@ -5,6 +5,7 @@
 //! same place is the same pointer; so the pointer is looked up in each of them.
 
 use super::judge::is_spill;
+use super::patience::Patience;
 use crate::finding::{Finding, LEVEL_OBJSET, Place, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_format::block::{BlockReader, Work};
@@ -22,6 +23,13 @@ const LOOKUPS_MAX: usize = 200_000;
 const HIDDEN_PATHS_MAX: usize = 1000;
 /// The same over all findings.
 const HIDDEN_PATHS_IN_ALL_MAX: usize = 50_000;
+
+/// What ends the search for names.
+struct Limits {
+    patience: Patience,
+    /// Names that may yet be kept of files which lost blocks hide.
+    hidden_left: usize,
+}
 
 /// What a dataset knows of one damaged object.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +52,15 @@ struct Holder<'a> {
     range: Option<(u64, u64)>,
 }
 
-/// Names all findings about blocks of datasets.
-pub(super) fn name_findings(findings: &mut [Finding], blocks: BlockReader<'_>, map: &DatasetMap, work: &mut Work) {
+/// Names all findings about blocks of datasets. Answers with the number of those that were not, or not in full, since the
+/// time was over.
+pub(super) fn name_findings(
+    findings: &mut [Finding],
+    blocks: BlockReader<'_>,
+    map: &DatasetMap,
+    patience: Patience,
+    work: &mut Work,
+) -> u64 {
     let mut by_owner: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (index, finding) in findings.iter().enumerate() {
         if let Some(objset) = finding.place.objset.filter(|&objset| objset != 0) {
@@ -53,7 +68,8 @@ pub(super) fn name_findings(findings: &mut [Finding], blocks: BlockReader<'_>, m
         }
     }
     let mut lookups = 0_usize;
-    let mut hidden_left = HIDDEN_PATHS_IN_ALL_MAX;
+    let mut limits = Limits { patience, hidden_left: HIDDEN_PATHS_IN_ALL_MAX };
+    let mut cut = 0_u64;
     for (owner, indices) in by_owner {
         let mut family = map.descendants(owner);
         lookups = lookups.saturating_add(family.len().saturating_mul(indices.len()));
@@ -65,8 +81,18 @@ pub(super) fn name_findings(findings: &mut [Finding], blocks: BlockReader<'_>, m
                 }
             }
         }
-        name_family(findings, &indices, owner, &family, blocks, work, &mut hidden_left);
+        name_family(findings, &indices, owner, &family, blocks, work, &mut limits);
+        if patience.is_over() {
+            cut += indices.len() as u64;
+            let unnamed = |finding: &&mut Finding| finding.place.dataset.is_none();
+            for &index in &indices {
+                if let Some(finding) = findings.get_mut(index).filter(unnamed) {
+                    finding.place.no_path_because = Some("its name was not looked for: the time was over".into());
+                }
+            }
+        }
     }
+    cut
 }
 
 fn name_family(
@@ -76,11 +102,15 @@ fn name_family(
     family: &[&Dataset],
     blocks: BlockReader<'_>,
     work: &mut Work,
-    hidden_left: &mut usize,
+    limits: &mut Limits,
 ) {
+    let patience = limits.patience;
     let mut holders: BTreeMap<usize, Vec<Holder<'_>>> = BTreeMap::new();
     let mut names: BTreeMap<(u64, u64), ObjectNames> = BTreeMap::new();
     for dataset in family {
+        if patience.is_over() {
+            break;
+        }
         let Ok(mut objset) = ObjsetReader::open(blocks.of_objset(dataset.object), &dataset.dsl.bp, work) else {
             // An object set that cannot be read is itself a finding of the dataset that owns it.
             for &index in indices.iter().filter(|_| dataset.object == owner) {
@@ -91,6 +121,9 @@ fn name_family(
         let os_type = objset.objset.os_type;
         let mut objects = BTreeSet::new();
         for &index in indices {
+            if patience.is_over() {
+                break;
+            }
             let Some(finding) = findings.get(index) else { continue };
             let is_owner = dataset.object == owner;
             if is_owner || holds(&mut objset, dataset, finding, work) {
@@ -100,7 +133,7 @@ fn name_family(
             }
         }
         if os_type == OsType::ZFS {
-            let found = names_in(objset, &objects, work);
+            let found = names_in(objset, &objects, patience, work);
             names.extend(found.into_iter().map(|(object, found)| ((dataset.object, object), found)));
         }
     }
@@ -110,8 +143,8 @@ fn name_family(
         fill_place(&mut finding.place, &holders, &names);
         let hides_dnodes = finding.place.object == Some(0) && finding.severity == Severity::Damaged;
         if let Some(holder) = holders.first().filter(|_| hides_dnodes) {
-            let (paths, is_cut) = hidden_paths(holder.dataset, &finding.place, blocks, work, *hidden_left);
-            *hidden_left -= paths.len();
+            let (paths, is_cut) = hidden_paths(holder.dataset, &finding.place, blocks, work, limits);
+            limits.hidden_left -= paths.len();
             finding.hidden_paths = paths;
             if is_cut {
                 finding.message.push_str("; more files are lost with it than are listed");
@@ -121,13 +154,13 @@ fn name_family(
 }
 
 /// Files whose dnodes lie in, or below, a lost block of the array of dnodes: directories still name them.
-/// At most `left` of them; the second answer tells that there are more.
+/// At most as many as are left; the second answer tells that there are more.
 fn hidden_paths(
     dataset: &Dataset,
     place: &Place,
     blocks: BlockReader<'_>,
     work: &mut Work,
-    left: usize,
+    limits: &Limits,
 ) -> (Vec<String>, bool) {
     let nothing = (Vec::new(), false);
     let (Some(Ok(level)), Some(block)) = (place.level.map(u8::try_from), place.block) else { return nothing };
@@ -140,7 +173,8 @@ fn hidden_paths(
     let first = block.saturating_mul(span);
     let range = first..first.saturating_add(span);
     let Ok(mut file_system) = FileSystem::open(objset, work) else { return nothing };
-    let search = file_system.search_names(&|object| range.contains(&object), HIDDEN_PATHS_MAX.min(left), work);
+    let (wanted, names_max) = (|object| range.contains(&object), HIDDEN_PATHS_MAX.min(limits.hidden_left));
+    let search = file_system.search_names(&wanted, names_max, &|| limits.patience.is_over(), work);
     let mut paths: Vec<String> = search.paths.into_values().flatten().collect();
     paths.sort();
     (paths, search.is_cut)
@@ -198,7 +232,12 @@ fn range_of(objset: &mut ObjsetReader<'_>, place: &Place, work: &mut Work) -> Op
 }
 
 /// Paths and sizes of the given objects of one file system.
-fn names_in(objset: ObjsetReader<'_>, objects: &BTreeSet<u64>, work: &mut Work) -> BTreeMap<u64, ObjectNames> {
+fn names_in(
+    objset: ObjsetReader<'_>,
+    objects: &BTreeSet<u64>,
+    patience: Patience,
+    work: &mut Work,
+) -> BTreeMap<u64, ObjectNames> {
     let mut file_system = match FileSystem::open(objset, work) {
         Ok(file_system) => file_system,
         Err(error) => {
@@ -213,6 +252,11 @@ fn names_in(objset: ObjsetReader<'_>, objects: &BTreeSet<u64>, work: &mut Work) 
     let mut linked = BTreeSet::new();
     for &object in objects {
         let mut found = ObjectNames::default();
+        if patience.is_over() {
+            found.because = Some("its name was not looked for: the time was over".into());
+            names.insert(object, found);
+            continue;
+        }
         match file_system.path_of(object, work) {
             Ok(path) => found.path = Some(path),
             // An object that is no file is not expected to have a path.
@@ -233,7 +277,7 @@ fn names_in(objset: ObjsetReader<'_>, objects: &BTreeSet<u64>, work: &mut Work) 
         names.insert(object, found);
     }
     if !linked.is_empty() {
-        add_links(&mut file_system, &linked, &mut names, work);
+        add_links(&mut file_system, &linked, &mut names, patience, work);
     }
     names
 }
@@ -242,9 +286,11 @@ fn add_links(
     file_system: &mut FileSystem<'_>,
     linked: &BTreeSet<u64>,
     names: &mut BTreeMap<u64, ObjectNames>,
+    patience: Patience,
     work: &mut Work,
 ) {
-    let search = file_system.search_names(&|object| linked.contains(&object), usize::MAX, work);
+    let wanted = |object| linked.contains(&object);
+    let search = file_system.search_names(&wanted, usize::MAX, &|| patience.is_over(), work);
     for object in linked {
         let Some(found) = names.get_mut(object) else { continue };
         let mut paths = search.paths.get(object).cloned().unwrap_or_default();

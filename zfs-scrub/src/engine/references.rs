@@ -5,6 +5,7 @@
 
 use super::counters::Counters;
 use super::judge::{Shared, place};
+use super::patience::Patience;
 use super::queue::Queue;
 use super::sharing::Sharing;
 use super::spared::SparedSpace;
@@ -36,6 +37,7 @@ pub(super) struct Search<'p> {
     /// The progress of the search's own walk, which nobody watches.
     own: &'p Progress,
     run: &'p Progress,
+    patience: Patience,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +59,7 @@ impl Feed for Search<'_> {
                 found.dropped += 1;
             }
         }
-        if self.run.is_cancelled() {
+        if self.run.is_cancelled() || self.patience.is_over() {
             self.own.cancel();
         }
     }
@@ -83,7 +85,8 @@ pub(super) fn find<'a>(
     let (sink, progress) = (Sink::new(1), Progress::default());
     let counters = Counters::new(shared.reader.tree());
     let own = Shared { sink: &sink, progress: &progress, counters: &counters, ..shared };
-    let search = Search { wanted, left: REFERENCES_IN_ALL_MAX, own: &progress, run: shared.progress };
+    let search =
+        Search { wanted, left: REFERENCES_IN_ALL_MAX, own: &progress, run: shared.progress, patience: shared.patience };
     let queue = Queue::new(shared.options.memory_bytes / 16);
     let mut walk = Walk::new(own, queue, search, Sharing::default(), spared);
     datasets(&mut walk);

@@ -1,11 +1,12 @@
 //! One scrub from beginning to end.
 
 use super::checkpoint;
-use super::conclude::{Conclusion, conclude, gather_left_out, gather_not_checked};
+use super::conclude::{Conclusion, conclude, gather_left_out, gather_not_checked, gather_unnamed};
 use super::counters::Counters;
 use super::journal::Journal;
 use super::judge::Shared;
 use super::margin::{self, AtRisk};
+use super::patience::Patience;
 use super::selection::Selection;
 use super::state::State;
 use crate::error::ScrubError;
@@ -72,6 +73,7 @@ fn run(
     if let Some(journal) = &journal {
         leaf_counters.add(journal.counted());
     }
+    let patience = Patience::new(&options.scope, started);
     let shared = Shared {
         reader,
         options,
@@ -82,15 +84,16 @@ fn run(
         sink: &sink,
         selection: &selection,
         deadline: options.scope.time_max.and_then(|time| started.checked_add(time)),
+        patience,
         at_risk: at_risk.as_ref(),
     };
     let mut walked = newest.walk(shared, None);
     let mut contents = sink.close();
-    newest.name(&mut contents.findings, shared, &walked.sharing, None, &assembly.name);
+    let mut unnamed = newest.name(&mut contents.findings, shared, &walked.sharing, None, &assembly.name);
     // The memory of the newest state's tables is given back before those of the checkpoint are read.
     drop(walked.sharing);
     if let Some((uberblock, spared)) = walked.checkpoint.take().filter(|_| !progress.is_cancelled()) {
-        checkpoint::scrub(&uberblock, &spared, shared, &assembly.name, &mut contents);
+        unnamed += checkpoint::scrub(&uberblock, &spared, shared, &assembly.name, &mut contents);
     }
     if let Some(error) = &prepared.mos_error {
         report_root(&mut contents, error, assembly);
@@ -105,13 +108,14 @@ fn run(
     }
     let at_risk = at_risk.map(|at_risk| {
         let (mut findings, blocks, is_cut) = at_risk.into_findings();
-        newest.name_places(&mut findings, reader, &assembly.name);
+        unnamed += newest.name_places(&mut findings, reader, &assembly.name, patience);
         (margin::files(&findings, &blocks), is_cut)
     });
     contents.findings.extend(missing_logs::check(assembly));
     contents.findings.extend(notices::check(assembly, &mut walked.logs));
     gather_not_checked(&counters, assembly, options, progress, &mut not_checked);
     gather_left_out(&walked.left_out, &counters, options, progress, &mut not_checked);
+    gather_unnamed(unnamed, &mut not_checked);
     let totals = Totals {
         copies_verified: counters.copies_verified.load(Relaxed),
         parity_verified: counters.parity_verified.load(Relaxed),

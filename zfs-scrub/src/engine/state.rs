@@ -5,6 +5,7 @@ use super::crew::Crew;
 use super::intent_log;
 use super::judge::Shared;
 use super::names::name_findings;
+use super::patience::Patience;
 use super::pending;
 use super::queue::{Queue, Queued};
 use super::references;
@@ -199,7 +200,8 @@ impl State {
         }
     }
 
-    /// Names for what was found in datasets, those that share a bad block by dedup or cloning included.
+    /// Names for what was found in datasets, those that share a bad block by dedup or cloning included. Answers with the
+    /// number of findings whose names are not complete, since the time was over.
     pub(super) fn name(
         &self,
         findings: &mut [Finding],
@@ -207,38 +209,47 @@ impl State {
         sharing: &Sharing,
         spared: Option<&SparedSpace>,
         pool: &str,
-    ) {
+    ) -> u64 {
         let references = references::find(findings, sharing, shared, spared, |walk| self.visit(walk));
-        self.name_places(findings, shared.reader, pool);
+        let mut cut = self.name_places(findings, shared.reader, pool, shared.patience);
         let owners: Vec<usize> =
             references.iter().flat_map(|(&owner, others)| others.iter().map(move |_| owner)).collect();
         let mut others: Vec<Finding> = references.into_values().flatten().collect();
-        self.name_places(&mut others, shared.reader, pool);
+        cut = cut.saturating_add(self.name_places(&mut others, shared.reader, pool, shared.patience));
         for (owner, other) in owners.into_iter().zip(others) {
             if let Some(finding) = findings.get_mut(owner) {
                 finding.references.push(other.place);
             }
         }
+        cut
     }
 
-    /// Names for what was found in datasets.
-    pub(super) fn name_places(&self, findings: &mut [Finding], blocks: BlockReader<'_>, pool: &str) {
+    /// Names for what was found in datasets. The answer is as that of [`State::name`].
+    pub(super) fn name_places(
+        &self,
+        findings: &mut [Finding],
+        blocks: BlockReader<'_>,
+        pool: &str,
+        patience: Patience,
+    ) -> u64 {
         if !findings.iter().any(|finding| finding.place.objset.is_some_and(|objset| objset != 0)) {
-            return;
+            return 0;
         }
+        let mut cut = 0;
         let mut work = Work::default();
         if let Ok(mut mos) = Mos::open(blocks, &self.root, &mut work) {
             let map = DatasetMap::load(&mut mos, pool, &mut work);
-            name_findings(findings, blocks, &map, &mut work);
+            cut = name_findings(findings, blocks, &map, patience, &mut work);
         }
         for finding in findings {
             let place = &mut finding.place;
             if place.objset == Some(OBJSET_DESTROYED) {
                 place.no_path_because = Some("its dataset is being destroyed".into());
             } else if place.objset.is_some_and(|objset| objset != 0) && place.dataset.is_none() {
-                place.no_path_because = Some("its dataset has no name that can be read".into());
+                place.no_path_because.get_or_insert_with(|| "its dataset has no name that can be read".into());
             }
         }
+        cut
     }
 }
 
