@@ -87,3 +87,40 @@ fn a_state_that_is_none_is_refused_and_kept() {
     assert!(text.contains("notes.txt: it is no saved state of zcheck"), "{text}");
     assert_eq!(std::fs::read_to_string(&state).unwrap(), "buy milk\n");
 }
+
+/// Ctrl-C: what was found is reported, and the next run goes on from there.
+#[cfg(unix)]
+#[test]
+fn a_check_that_was_interrupted_goes_on_from_its_state() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::Read;
+    use std::process::Stdio;
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let device = image("single-vmotion-stripes");
+    let with_state = ["scrub", "--memory", "64M", "--state", state.to_str().unwrap()];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zcheck"))
+        .args(with_state)
+        .args(["--rate-limit", "400K", "--progress", "json"])
+        .arg(&device)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The signal is caught before there is progress to show.
+    let mut stderr_of_child = child.stderr.take().unwrap();
+    let mut byte = [0];
+    stderr_of_child.read_exact(&mut byte).unwrap();
+    let rest = std::thread::spawn(move || std::io::copy(&mut stderr_of_child, &mut std::io::sink()));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let first = child.wait_with_output().unwrap();
+    rest.join().unwrap().unwrap();
+    assert_eq!(status(&first) & (32 | 8), 32 | 8, "{}", stdout(&first));
+    assert!(stdout(&first).contains("the run was cancelled"), "{}", stdout(&first));
+    assert!(state.is_file());
+    let second = zcheck(&with_state, &[&device]);
+    assert_eq!((status(&second), stderr(&second).as_str()), (4, ""));
+    assert!(!state.exists());
+    let whole = zcheck(&["scrub", "--memory", "64M"], &[&device]);
+    assert_eq!(without_timings(&stdout(&second)), without_timings(&stdout(&whole)));
+}
