@@ -131,7 +131,7 @@ impl BlockReader<'_> {
     ) -> Option<StripedRead> {
         let windows = self.windows?;
         let mut found = Vec::with_capacity(stripes.iter().map(|stripe| stripe.parity.len() + stripe.data.len()).sum());
-        let mut rows: Vec<(usize, &[u8])> = Vec::new();
+        let mut rows = [(0, &[][..]); parity::PARITY_MAX];
         let mut columns: Vec<&[u8]> = Vec::new();
         for stripe in stripes {
             let mut find = |cell: &Cell, is_parity: bool| {
@@ -142,10 +142,10 @@ impl BlockReader<'_> {
                 }
                 windows.get(leaf, cell.device_offset_bytes, cell.length_bytes)
             };
-            rows.clear();
             for (row, cell) in stripe.parity.iter().enumerate() {
-                rows.push((row, find(cell, true)?));
+                *rows.get_mut(row)? = (row, find(cell, true)?);
             }
+            let rows = rows.get(..stripe.parity.len())?;
             columns.clear();
             for cell in &stripe.data {
                 columns.push(find(cell, false)?);
@@ -157,7 +157,7 @@ impl BlockReader<'_> {
                 }
                 put(payload, cell.block_offset, data);
             }
-            if !agree(&columns, &rows, 0, expected) {
+            if !agree(&columns, rows, 0, expected) {
                 return None;
             }
         }
@@ -167,8 +167,11 @@ impl BlockReader<'_> {
 
     /// The device of a cell, when no other has it too and it is up to date.
     fn only_source(&self, bp: &Blkptr, vdev: &Striped, cell: &Cell) -> Option<LeafId> {
-        let sources = vdev.sources(self.tree, cell);
-        let [CellSource { leaf, spare: None }] = *sources.as_slice() else { return None };
+        let leaf = vdev.only_leaf(cell).or_else(|| {
+            let sources = vdev.sources(self.tree, cell);
+            let [CellSource { leaf, spare: None }] = *sources.as_slice() else { return None };
+            Some(leaf)
+        })?;
         (!self.tree.is_stale(leaf, bp.physical_birth_txg())).then_some(leaf)
     }
 
@@ -425,9 +428,13 @@ fn agree(columns: &[&[u8]], rows: &[(usize, &[u8])], used: usize, expected: &mut
     let is_whole = used == 0 && rows.iter().enumerate().all(|(at, &(row, stored))| at == row && stored.len() == length);
     if is_whole && length > 0 {
         expected.resize(length * rows.len(), 0);
-        let mut wanted: Vec<&mut [u8]> = expected.chunks_mut(length).collect();
-        parity::generate_rows(columns, &mut wanted);
-        return rows.iter().zip(&wanted).all(|((_, stored), wanted)| stored == wanted);
+        let mut wanted: [&mut [u8]; parity::PARITY_MAX] = Default::default();
+        for (wanted, row) in wanted.iter_mut().zip(expected.chunks_mut(length)) {
+            *wanted = row;
+        }
+        let wanted = wanted.get_mut(..rows.len()).unwrap_or_default();
+        parity::generate_rows(columns, wanted);
+        return rows.iter().zip(wanted).all(|((_, stored), wanted)| *stored == *wanted);
     }
     rows.iter().skip(used).all(|&(row, stored)| {
         expected.resize(stored.len(), 0);

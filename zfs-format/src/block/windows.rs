@@ -140,8 +140,10 @@ fn add_ranges(tree: &VdevTree, bp: &Blkptr, ranges: &mut Vec<Range>) {
                 Side::Whole { .. } => {}
                 Side::Striped { vdev, stripes } => {
                     for cell in stripes.iter().flat_map(|stripe| stripe.parity.iter().chain(&stripe.data)) {
-                        for source in vdev.sources(tree, cell) {
-                            add(source.leaf, cell.device_offset_bytes, cell.length_bytes as u64);
+                        let mut add_cell = |leaf| add(leaf, cell.device_offset_bytes, cell.length_bytes as u64);
+                        match vdev.only_leaf(cell) {
+                            Some(leaf) => add_cell(leaf),
+                            None => vdev.sources(tree, cell).iter().for_each(|source| add_cell(source.leaf)),
                         }
                     }
                 }

@@ -123,8 +123,9 @@ impl VdevTree {
     /// Where a range of a layout that holds data lies.
     fn layout_sides<'a>(&self, layout: &'a Layout, offset: u64, psize: u64, birth: Txg) -> Vec<Side<'a>> {
         let mut sides = Vec::new();
-        let mut pending = vec![layout];
-        while let Some(layout) = pending.pop() {
+        // Only mirrors of something else have children to come back to.
+        let (mut first, mut pending) = (Some(layout), Vec::new());
+        while let Some(layout) = first.take().or_else(|| pending.pop()) {
             match layout {
                 Layout::Copies(leaves) => {
                     sides.extend(leaves.iter().map(|&leaf| Side::Whole { place: leaf_place(leaf, offset), birth }));

@@ -73,6 +73,15 @@ impl Striped {
         }
     }
 
+    /// The device of a cell, when its child is one device and no spare is involved: the usual case, without a list.
+    #[must_use]
+    pub fn only_leaf(&self, cell: &Cell) -> Option<LeafId> {
+        match self.children.get(cell.child)?.as_slice() {
+            [Source::Leaf(leaf)] => Some(*leaf),
+            _ => None,
+        }
+    }
+
     /// The devices that should hold a cell, in the order of the configuration.
     #[must_use]
     pub fn sources(&self, tree: &VdevTree, cell: &Cell) -> Vec<CellSource> {

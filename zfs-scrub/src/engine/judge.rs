@@ -108,9 +108,13 @@ impl Shared<'_> {
             let is_known = matches!(part.state, CopyState::Good | CopyState::BadChecksum | CopyState::Stale);
             part.role != Role::Copy && is_known
         };
-        let mut striped: Vec<usize> = verification.copies.iter().filter(is_judged).map(|part| part.copy).collect();
-        striped.dedup();
-        self.counters.copies_verified.fetch_add(striped.len() as u64, Relaxed);
+        // The parts of an address stand together.
+        let (mut striped, mut last) = (0, None);
+        for part in verification.copies.iter().filter(is_judged) {
+            striped += u64::from(last != Some(part.copy));
+            last = Some(part.copy);
+        }
+        self.counters.copies_verified.fetch_add(striped, Relaxed);
     }
 
     /// Notes an object that is one failure from loss.
