@@ -76,7 +76,7 @@ fn past_boundary(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Whether `bytes` begins at a boundary.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub(super) fn is_aligned(bytes: &[u8]) -> bool {
     past_boundary(bytes).is_none()
 }

@@ -282,9 +282,14 @@ fn is_gone(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
         use rustix::io::Errno;
-        let mut signs = vec![Errno::NODEV, Errno::NXIO, Errno::SHUTDOWN, Errno::STALE];
-        #[cfg(target_os = "linux")]
-        signs.push(Errno::NOMEDIUM);
+        let signs = [
+            Errno::NODEV,
+            Errno::NXIO,
+            Errno::SHUTDOWN,
+            Errno::STALE,
+            #[cfg(target_os = "linux")]
+            Errno::NOMEDIUM,
+        ];
         error.raw_os_error().is_some_and(|code| signs.iter().any(|sign| sign.raw_os_error() == code))
     }
     #[cfg(windows)]

@@ -1,14 +1,16 @@
-//! Reading block devices past the page cache (`O_DIRECT` of Linux).
+//! Reading block devices past the page cache (`O_DIRECT` of Linux), and disks that are character devices (FreeBSD,
+//! macOS), which are never read through one.
 //!
 //! A scrub reads everything once; through the page cache it would push out what the machine has use for. Such reads
 //! need a buffer, an offset and a length that are multiples of what the device wants: what is not goes through a buffer
 //! that is.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer, is_aligned};
-use rustix::fs::OFlags;
-use std::fs::{File, OpenOptions};
+#[cfg(not(target_os = "linux"))]
+use super::end;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -26,7 +28,11 @@ pub(super) struct Direct {
 }
 
 /// Opens a block device for direct reads; `None` when it, or what it lies on, does not have them.
+#[cfg(target_os = "linux")]
 pub(super) fn open(path: &Path) -> Option<(File, Direct)> {
+    use rustix::fs::OFlags;
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::OpenOptionsExt;
     let flags = OFlags::DIRECT.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let sector = rustix::fs::ioctl_blksszget(&file).ok()?;
@@ -40,7 +46,32 @@ pub(super) fn open(path: &Path) -> Option<(File, Direct)> {
     }
 }
 
+/// Opens a disk whose size only reading tells.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn open_disk(path: &Path) -> io::Result<(File, Direct, u64)> {
+    let file = File::open(path)?;
+    let read = |buffer: &mut [u8], offset: u64| file.read_at(buffer, offset);
+    let fail = |why: &str| io::Error::other(format!("{why}; copy it to an image (ddrescue, dd) and give that"));
+    // The error of the system says more, if it has one.
+    let sector = match end::sector_bytes(&read) {
+        Some(sector) => sector,
+        None => {
+            return Err(read(AlignedBuffer::new(ALIGN_BYTES).bytes_mut(), 0)
+                .err()
+                .unwrap_or_else(|| fail("its start cannot be read")));
+        }
+    };
+    let size = end::find(&read, sector).ok_or_else(|| fail("where it ends cannot be found out"))?;
+    Ok((file, Direct { sector, buffers: Mutex::default() }, size))
+}
+
 impl Direct {
+    /// The unit in which it is read.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn sector_bytes(&self) -> u64 {
+        self.sector as u64
+    }
+
     /// Fills `buffer` from `offset` on, whatever their alignment.
     pub(super) fn read_exact_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let sector = self.sector as u64;

@@ -1,6 +1,6 @@
 //! Files and block devices, read by position.
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use super::direct::{self, Direct};
 use super::{Content, Extent, MediaError, ReadAt, SECTOR_BYTES, check_range};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A regular file or a block device, opened for reading only.
+/// A regular file or a disk, opened for reading only.
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,
@@ -17,8 +17,8 @@ pub struct FileMedium {
     path: Option<Arc<Path>>,
     /// Regular files may have holes.
     is_regular: bool,
-    /// How to ask a block device that is read past the page cache.
-    #[cfg(target_os = "linux")]
+    /// How to ask a disk that is read past the page cache.
+    #[cfg(unix)]
     direct: Option<Direct>,
 }
 
@@ -40,6 +40,12 @@ impl FileMedium {
             let medium = Self::from_file(file).map_err(fail)?;
             return Ok(Self { direct: Some(direct), path: Some(path.into()), ..medium });
         }
+        #[cfg(all(unix, not(target_os = "linux")))]
+        if !std::fs::metadata(path).map_err(fail)?.is_file() {
+            let (file, direct, size) = direct::open_disk(path).map_err(fail)?;
+            let (sector, path) = (direct.sector_bytes(), Some(path.into()));
+            return Ok(Self { file, size, sector, path, is_regular: false, direct: Some(direct) });
+        }
         let medium = Self::from_file(File::open(path).map_err(fail)?).map_err(fail)?;
         Ok(Self { path: Some(path.into()), ..medium })
     }
@@ -47,9 +53,9 @@ impl FileMedium {
     /// Whether it is read past the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        #[cfg(target_os = "linux")]
+        #[cfg(unix)]
         return self.direct.is_some();
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(not(unix))]
         false
     }
 
@@ -66,13 +72,13 @@ impl FileMedium {
             file,
             size,
             path: None,
-            #[cfg(target_os = "linux")]
+            #[cfg(unix)]
             direct: None,
         })
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
+        #[cfg(unix)]
         if let Some(direct) = &self.direct {
             return direct.read_exact_at(&self.file, buffer, offset);
         }
@@ -168,6 +174,13 @@ impl ReadAt for FileMedium {
     }
 
     fn size_now_bytes(&self) -> u64 {
+        // Seeking tells nothing: what has its first sector, or its last one, is there.
+        #[cfg(all(unix, not(target_os = "linux")))]
+        if self.is_direct() {
+            let has = |offset| self.read_exact_at(&mut [0; 512], offset).is_ok();
+            let is_there = has(0) || has(self.size.saturating_sub(512));
+            return if is_there { self.size } else { 0 };
+        }
         // Reads are by position, so that no one minds where the file's own position is.
         (&self.file).seek(SeekFrom::End(0)).map_or(0, |size| size.min(self.size))
     }

@@ -7,8 +7,10 @@ mod aligned;
 mod bad_ranges;
 mod container;
 mod device;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod direct;
+#[cfg(any(test, all(unix, not(target_os = "linux"))))]
+mod end;
 mod extent;
 mod file;
 mod mmap;
