@@ -64,7 +64,7 @@ mod tests {
     use std::cell::Cell;
 
     /// A disk of so many sectors of 512 bytes, some of them bad.
-    fn disk(sectors: u64, bad: &[u64], beyond: io::Result<usize>) -> (Option<u64>, usize) {
+    fn disk(sectors: u64, bad: &[u64], beyond: &io::Result<usize>) -> (Option<u64>, usize) {
         let requests = Cell::new(0);
         let code = beyond.as_ref().err().and_then(io::Error::raw_os_error);
         let read = |buffer: &mut [u8], offset: u64| {
@@ -84,13 +84,13 @@ mod tests {
         let beyond = || [Ok(0), Err(io::Error::from_raw_os_error(5)), Err(io::Error::from_raw_os_error(22))];
         for sectors in [1, 2, 3, 7, 8, 1000, 131_072, 7_814_037_168, 1 << 44] {
             for beyond in beyond() {
-                let (end, requests) = disk(sectors, &[], beyond);
+                let (end, requests) = disk(sectors, &[], &beyond);
                 assert_eq!(end, Some(sectors * 512));
                 assert!(requests < 200, "{requests} requests for {sectors} sectors");
             }
         }
-        assert_eq!(disk(0, &[], Ok(0)).0, None);
-        assert_eq!(disk(10, &[0], Ok(0)).0, None);
+        assert_eq!(disk(0, &[], &Ok(0)).0, None);
+        assert_eq!(disk(10, &[0], &Ok(0)).0, None);
     }
 
     proptest! {
@@ -103,7 +103,7 @@ mod tests {
             // The last one is good: nobody could tell otherwise. Where the search looks first is among the bad ones.
             let mut bad: Vec<u64> = bad.iter().map(|index| 1 + index.index(sectors as usize - 2) as u64).collect();
             bad.extend(powers.iter().map(|power| (1_u64 << power) - 1).filter(|&at| at > 0 && at + 1 < sectors));
-            prop_assert_eq!(disk(sectors, &bad, Err(io::Error::from_raw_os_error(5))).0, Some(sectors * 512));
+            prop_assert_eq!(disk(sectors, &bad, &Err(io::Error::from_raw_os_error(5))).0, Some(sectors * 512));
         }
     }
 

@@ -109,7 +109,7 @@ fn physical_sector_bytes(file: &File) -> u64 {
 
 /// Which file or block device a path leads to: equal for hard links, symbolic links, and nodes of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileId(u64, u64);
+pub struct FileId(pub(super) u64, pub(super) u64);
 
 impl FileId {
     /// Looks where a path leads; `None` where that cannot be told.
@@ -128,6 +128,21 @@ impl FileId {
             let _ = path;
             None
         }
+    }
+
+    /// The block device with these numbers.
+    #[must_use]
+    pub fn of_device(major: u32, minor: u32) -> Self {
+        // The encoding of Linux, whatever system this is: only equality matters elsewhere.
+        let (major, minor) = (u64::from(major), u64::from(minor));
+        Self(0, (major & !0xfff) << 32 | (major & 0xfff) << 8 | (minor & !0xff) << 12 | minor & 0xff)
+    }
+
+    /// Major and minor number, when it is a block device.
+    #[must_use]
+    pub fn device_number(self) -> Option<(u64, u64)> {
+        let Self(0, number) = self else { return None };
+        Some((number >> 32 & !0xfff | number >> 8 & 0xfff, number >> 12 & 0xffff_ff00 | number & 0xff))
     }
 }
 

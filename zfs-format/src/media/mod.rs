@@ -9,10 +9,12 @@ mod container;
 mod device;
 #[cfg(unix)]
 mod direct;
+mod drive;
 #[cfg(any(test, all(unix, not(target_os = "linux"))))]
 mod end;
 mod extent;
 mod file;
+mod host;
 mod mmap;
 mod note;
 pub mod probe;
@@ -22,8 +24,10 @@ mod throttle;
 
 pub use aligned::{ALIGN_BYTES, AlignedBuffer, whole_sectors};
 pub use device::{Device, DeviceReport, Gone};
+pub use drive::Drive;
 pub use extent::{Content, Extent};
 pub use file::{FileId, FileMedium};
+pub use host::Host;
 pub use note::{Note, NoteKind, Notes};
 pub use rescue_map::{Mapped, RescueMap, RescueMapError};
 pub use throttle::{RateLimit, Throttled};

@@ -143,6 +143,8 @@ pub struct Node {
     pub devid: Option<String>,
     /// `phys_path` of the label.
     pub phys_path: Option<String>,
+    /// `vdev_enc_sysfs_path` of the label: the slot of the enclosure, as a path below `/sys`.
+    pub enclosure_path: Option<String>,
     /// Parity columns.
     pub parity: Option<u64>,
     /// Data columns, children and distributed spares of a dRAID.
@@ -299,6 +301,7 @@ impl VdevTree {
             path: text("path"),
             devid: text("devid"),
             phys_path: text("phys_path"),
+            enclosure_path: text("vdev_enc_sysfs_path"),
             parity,
             draid: (vdev_type == "draid").then(|| {
                 let number = |key| config.u64(key).unwrap_or(0);
