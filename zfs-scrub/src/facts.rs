@@ -2,7 +2,9 @@
 
 use crate::outcome::{FeatureFacts, PoolFacts, RedundancyFacts, UberblockFacts, VdevFacts};
 use std::collections::BTreeMap;
+use std::path::Path;
 use zfs_format::Endian;
+use zfs_format::media::{FileId, Host};
 use zfs_format::ondisk::features;
 use zfs_format::pool::{Assembly, Auxiliary, Member, PoolState};
 use zfs_format::vdev::{Layout, Leaf, LeafId, VdevTree};
@@ -141,6 +143,31 @@ fn auxiliaries(assembly: &Assembly, role: PoolState, class: &str, present: &str)
     own.enumerate().map(facts).collect()
 }
 
+/// Members that lie on another drive than the pool's configuration says: name, and what contradicts.
+#[must_use]
+pub fn elsewhere(assembly: &Assembly, host: &Host) -> Vec<(String, String)> {
+    let tree = &assembly.tree;
+    let judge = |leaf: &Leaf| {
+        let devid = tree.nodes.get(leaf.node)?.devid.as_deref()?;
+        let member = assembly.members.iter().find(|member| member.guid == leaf.guid)?;
+        Some((leaf.name.clone(), host.drive(member.file?)?.contradicts(devid)?))
+    };
+    tree.leaves.iter().filter(|leaf| leaf.medium.is_some()).filter_map(judge).collect()
+}
+
+/// Says of each device which drive it is, as far as the machine knows.
+pub fn identify(vdevs: &mut [VdevFacts], assembly: &Assembly, host: &Host) {
+    let mut rest: Vec<&mut VdevFacts> = vdevs.iter_mut().collect();
+    while let Some(vdev) = rest.pop() {
+        if let Some(device) = &vdev.device {
+            let member = assembly.members.iter().find(|member| member.guid.0 == vdev.guid);
+            let file = member.map_or_else(|| FileId::of(Path::new(device)), |member| member.file);
+            vdev.drive = file.and_then(|file| host.drive(file));
+        }
+        rest.extend(vdev.children.iter_mut());
+    }
+}
+
 /// One node with its children. Nesting was bounded when the tree was built from a bounded nvlist.
 fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
     // Children come after their parents, so building from the end needs no recursion.
@@ -183,6 +210,8 @@ fn node_facts(tree: &VdevTree, index: usize, counted: &Counted) -> VdevFacts {
                 path: node.path.clone(),
                 devid: node.devid.clone(),
                 phys_path: node.phys_path.clone(),
+                enclosure_path: node.enclosure_path.clone(),
+                drive: None,
                 device: leaf.and_then(|leaf| leaf.opened_as.clone()),
                 read_errors: numbers.read_errors,
                 checksum_errors: numbers.checksum_errors,

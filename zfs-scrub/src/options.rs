@@ -3,6 +3,7 @@
 use crate::scope::Scope;
 use crate::survey::Survey;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use zfs_format::media::Host;
 
 /// What a scrub is asked to do.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Options {
     pub scope: Scope,
     /// What to look at among the older states when the newest one cannot be read.
     pub survey: Option<Survey>,
+    /// The machine that says which drives the devices are, and whether it has the pool imported.
+    pub host: Host,
 }
 
 impl Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             at_risk: false,
             scope: Scope::default(),
             survey: None,
+            host: Host::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::remembered::RememberedFacts;
 use crate::survey::StateFacts;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use zfs_format::media::Drive;
 use zfs_format::ondisk::zil::Operation;
 
 /// Which uberblock was used, and where it was found.
@@ -85,6 +86,10 @@ pub struct VdevFacts {
     pub devid: Option<String>,
     /// Physical path in the label.
     pub phys_path: Option<String>,
+    /// Slot of the enclosure in the label, as a path below `/sys`.
+    pub enclosure_path: Option<String>,
+    /// The drive that was opened, where the machine says which one it is.
+    pub drive: Option<Drive>,
     /// The path it was opened by; `None` when it was not given.
     pub device: Option<String>,
     /// Reads that failed.
@@ -227,6 +232,8 @@ pub enum NotCheckedReason {
     NoKey,
     /// This version cannot read it.
     Unsupported,
+    /// The pool was written while it was checked.
+    Changed,
     /// The run was cancelled.
     Cancelled,
     /// An option left it out.
@@ -243,6 +250,7 @@ impl NotCheckedReason {
             Self::BadParent => "bad_parent",
             Self::NoKey => "no_key",
             Self::Unsupported => "unsupported",
+            Self::Changed => "changed",
             Self::Cancelled => "cancelled",
             Self::Option => "option",
         }

@@ -147,7 +147,7 @@ impl SavedRun {
 
 impl Identity {
     pub(crate) fn new(pool: &crate::outcome::PoolFacts, members: Vec<u64>, options: &Options) -> Self {
-        let Options { memory_bytes, decode, findings_max, scope, threads: _, at_risk: _, survey: _ } = options;
+        let Options { memory_bytes, decode, findings_max, scope, threads: _, at_risk: _, survey: _, host: _ } = options;
         let mut asked = scope.clone();
         // These end a run early, and change nothing about its batches.
         (asked.time_max, asked.fail_fast) = (None, false);

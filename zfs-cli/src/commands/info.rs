@@ -8,6 +8,7 @@ use crate::report::info::{DatasetFacts, EncryptionFacts, Info, render_json, rend
 use crate::{key, open, output};
 use zfs_format::block::{BlockReader, KeyRing, Work};
 use zfs_format::dataset::{Dataset, DatasetMap, EncryptedDatasets, GivenKey, KeyFacts, KeyProblem};
+use zfs_format::media::Host;
 use zfs_format::object::ObjsetReader;
 use zfs_format::ondisk::objset::OsType;
 use zfs_format::pool::{Assembly, Mos};
@@ -85,11 +86,16 @@ fn gather(assembly: &mut Assembly, given: &[GivenKey]) -> Info {
     }
     assembly.keys = ring;
     datasets.sort_by(|a, b| a.name.cmp(&b.name));
+    let (mut vdevs, mut spares, mut caches) =
+        (facts::vdevs_uncounted(assembly), facts::spares(assembly), facts::caches(assembly));
+    for devices in [&mut vdevs, &mut spares, &mut caches] {
+        facts::identify(devices, assembly, &Host::default());
+    }
     Info {
         pool: facts::pool(assembly, &features),
-        vdevs: facts::vdevs_uncounted(assembly),
-        spares: facts::spares(assembly),
-        caches: facts::caches(assembly),
+        vdevs,
+        spares,
+        caches,
         datasets,
         errata,
         remembered: remembered(assembly),

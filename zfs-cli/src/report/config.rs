@@ -2,6 +2,7 @@
 
 use super::page::{Page, Paint, columns, name, padded};
 use super::units::short_count;
+use zfs_format::media::Drive;
 use zfs_scrub::outcome::VdevFacts;
 
 /// Columns before the table.
@@ -139,8 +140,16 @@ fn auxiliary(vdev: &VdevFacts) -> Row {
 
 fn device(vdev: &VdevFacts) -> String {
     match (&vdev.device, &vdev.path) {
-        (Some(device), _) => name(device),
-        (None, Some(path)) if is_missing(vdev) => format!("not given, was {}", name(path)),
+        (Some(device), _) => match vdev.drive.as_ref().map(Drive::summary).filter(|summary| !summary.is_empty()) {
+            Some(summary) => format!("{}  {}", name(device), name(&summary)),
+            None => name(device),
+        },
+        (None, Some(path)) if is_missing(vdev) => {
+            // `/sys/class/enclosure/0:0:9:0/Slot 03`
+            let slot = vdev.enclosure_path.as_deref().and_then(|path| path.rsplit_once('/'));
+            let slot = slot.map_or_else(String::new, |(_, slot)| format!(", {}", name(slot)));
+            format!("not given, was {}{slot}", name(path))
+        }
         (None, _) if vdev.vdev_type == "dspare" => "spare space of all members".to_owned(),
         (None, None) if is_missing(vdev) => format!("not given, guid {}", vdev.guid),
         _ => String::new(),
@@ -168,7 +177,7 @@ fn table(page: &mut Page, rows: &[Row]) {
             page.cells(indent, &cells);
         } else {
             page.cells(indent, &cells);
-            page.line(indent + 2, &row.device);
+            page.wrapped(indent + 2, indent + 4, &row.device);
         }
     }
 }

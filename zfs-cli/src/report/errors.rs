@@ -432,6 +432,7 @@ fn not_checked_item(item: &NotChecked) -> String {
         NotCheckedReason::BadParent => "the block that leads there is lost",
         NotCheckedReason::NoKey => "no key",
         NotCheckedReason::Unsupported => "this version cannot read it",
+        NotCheckedReason::Changed => "the pool was being written",
         NotCheckedReason::Cancelled => "cancelled",
         NotCheckedReason::Option => "left out by an option",
     };

@@ -1,7 +1,9 @@
 //! The JSON report, `zcheck.report/1`. `docs/report.schema.json` describes it.
 
+mod identity;
 mod notices;
 
+pub(super) use self::identity::IdentityView;
 use self::notices::IntentLogView;
 use super::Report;
 use super::remembered::RememberedView;
@@ -210,6 +212,7 @@ pub(super) struct VdevView<'a> {
     path: Option<&'a str>,
     devid: Option<&'a str>,
     phys_path: Option<&'a str>,
+    vdev_enc_sysfs_path: Option<&'a str>,
     device: Option<&'a str>,
     read_errors: u64,
     checksum_errors: u64,
@@ -217,6 +220,7 @@ pub(super) struct VdevView<'a> {
     bytes_read: u64,
     unlocks_blocks: u64,
     redundancy: Option<RedundancyView>,
+    identity: Option<IdentityView<'a>>,
     vdevs: Vec<VdevView<'a>>,
 }
 
@@ -265,6 +269,7 @@ impl<'a> From<&'a VdevFacts> for VdevView<'a> {
             path: vdev.path.as_deref(),
             devid: vdev.devid.as_deref(),
             phys_path: vdev.phys_path.as_deref(),
+            vdev_enc_sysfs_path: vdev.enclosure_path.as_deref(),
             device: vdev.device.as_deref(),
             read_errors: vdev.read_errors,
             checksum_errors: vdev.checksum_errors,
@@ -272,6 +277,7 @@ impl<'a> From<&'a VdevFacts> for VdevView<'a> {
             bytes_read: vdev.bytes_read,
             unlocks_blocks: vdev.unlocks_blocks,
             redundancy: vdev.redundancy.map(Into::into),
+            identity: vdev.drive.as_ref().map(Into::into),
             vdevs: vdev.children.iter().map(Into::into).collect(),
         }
     }

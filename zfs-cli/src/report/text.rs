@@ -174,10 +174,19 @@ fn status(view: &View<'_>) -> Vec<String> {
         let device = finding.place.device.as_deref().map(name).unwrap_or_default();
         sentences.push(format!("Member {device}, or its end, disappeared while it was read."));
     }
+    if let Some(finding) = changed(view) {
+        let (first, rest) = finding.message.split_at(finding.message.chars().next().map_or(0, char::len_utf8));
+        sentences.push(format!("{}{rest}: what was found bad may have been written anew.", first.to_uppercase()));
+    }
     if view.has(exit::CANCELLED) {
         sentences.push("The check was cancelled before its end.".to_owned());
     }
     sentences
+}
+
+/// The finding that the pool was written during the check.
+fn changed<'a>(view: &View<'a>) -> Option<&'a Finding> {
+    view.outcome.findings.iter().find(|finding| finding.kind == Kind::PoolChanged)
 }
 
 fn missing_members(view: &View<'_>) -> Option<String> {
@@ -279,6 +288,9 @@ fn verdict(page: &mut Page, view: &View<'_>) {
         Verdict::Clean => clean(view),
         Verdict::Degraded => "all data is readable, redundancy is not complete".to_owned(),
         Verdict::Damaged => damaged(view),
+        Verdict::Incomplete if changed(view).is_some() => {
+            "the pool was written while it was checked, so that nothing is certain".to_owned()
+        }
         Verdict::Incomplete if view.has(exit::CANCELLED) => "no damage found so far".to_owned(),
         Verdict::Incomplete if view.outcome.is_partial => "no damage found in the part that was asked for".to_owned(),
         Verdict::Incomplete => "no damage found, but not everything was checked".to_owned(),
@@ -331,6 +343,11 @@ fn next(page: &mut Page, view: &View<'_>) {
         // Import, scrub and rewind would all go by the labels.
         hints.push("do not import the pool; on copies of the devices, give each its own labels back".to_owned());
         hints.push(format!("`zcheck explain {}` says more", Kind::ContentsExchanged.entry().code));
+        return write_hints(page, &hints);
+    }
+    if changed(view).is_some() {
+        hints.push("export the pool, or take a snapshot of its devices, and check again".to_owned());
+        hints.push(format!("`zcheck explain {}` says more", Kind::PoolChanged.entry().code));
         return write_hints(page, &hints);
     }
     let is_gone = outcome.findings.iter().any(|finding| finding.kind == Kind::MemberGone);

@@ -19,6 +19,7 @@ mod remembered;
 mod removed;
 mod salt;
 mod states;
+mod watch;
 
 pub use activity::{Freeing, PartialReceive, Removal};
 pub use assembly::{Assembly, AssemblyError, ChosenUberblock, Ignored, Member, PoolChoice, PoolState, Selector};

@@ -10,6 +10,7 @@ use crate::options::{Options, Progress, Stop};
 use crate::outcome::{
     FileAtRisk, IntentLogFacts, NotChecked, NotCheckedReason, Outcome, RedundancyFacts, Summary, Totals, Verdict, exit,
 };
+use crate::passes::activity::Change;
 use crate::remembered::remembered;
 use crate::scope::{Share, bad_at_most};
 use std::sync::atomic::Ordering::Relaxed;
@@ -206,6 +207,8 @@ pub(super) struct Conclusion<'a> {
     pub(super) intent_logs: Vec<IntentLogFacts>,
     /// Files at risk, and whether there are more, when that was asked for.
     pub(super) at_risk: Option<(Vec<FileAtRisk>, bool)>,
+    /// The pool was written meanwhile.
+    pub(super) changed: Option<Change>,
     pub(super) cancelled: bool,
     pub(super) duration: Duration,
 }
@@ -221,20 +224,26 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         features,
         intent_logs,
         at_risk,
+        changed,
         cancelled,
         duration,
     } = conclusion;
     tell_stale(counters, &assembly.tree, &mut contents);
     tell_bad(counters, &assembly.tree, &mut contents);
+    let mut degraded = counters.degraded_blocks.load(Relaxed);
+    let mut damaged = counters.lost_blocks.load(Relaxed);
+    if let Some(change) = changed {
+        not_checked.extend(doubt(change, &mut contents, degraded.saturating_add(damaged)));
+        (degraded, damaged) = (0, 0);
+    }
+    let is_certain = changed.is_none();
     contents.sort();
     not_checked.sort_by(|a, b| (a.reason, &a.what).cmp(&(b.reason, &b.what)));
     let files = files(&contents.findings);
-    let damaged = counters.lost_blocks.load(Relaxed);
     let is_damaged = damaged > 0
-        || contents.dropped_damaged > 0
+        || (is_certain && contents.dropped_damaged > 0)
         || contents.findings.iter().any(|finding| finding.severity == Severity::Damaged);
-    let is_degraded = counters.degraded_blocks.load(Relaxed) > 0
-        || contents.findings.iter().any(|finding| finding.severity == Severity::Degraded);
+    let is_degraded = degraded > 0 || contents.findings.iter().any(|finding| finding.severity == Severity::Degraded);
     let is_missing = facts::has_missing_members(&assembly.tree);
     let root_lost = contents.findings.iter().any(|finding| finding.kind == Kind::RootLost);
     // What a lost parent hides is part of that loss, and what needs a key was verified by its checksum.
@@ -246,11 +255,12 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         });
     let mut exit_status = 0;
     let mut set = |bit, when: bool| exit_status |= if when { bit } else { 0 };
-    set(exit::DAMAGED, is_damaged);
-    set(exit::DEGRADED, !is_damaged && (is_degraded || is_missing));
+    set(exit::DAMAGED, is_certain && is_damaged);
+    set(exit::DEGRADED, is_certain && !is_damaged && (is_degraded || is_missing));
     set(exit::INCOMPLETE, is_incomplete);
     set(exit::CANCELLED, cancelled);
     let verdict = match (is_damaged, is_incomplete, is_degraded || is_missing) {
+        _ if !is_certain => Verdict::Incomplete,
         (true, ..) => Verdict::Damaged,
         (false, _, true) => Verdict::Degraded,
         (false, true, false) => Verdict::Incomplete,
@@ -261,19 +271,25 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
     let summary = Summary {
         verdict,
         exit_status,
-        degraded_blocks: counters.degraded_blocks.load(Relaxed),
+        degraded_blocks: degraded,
         lost_blocks: damaged,
         degraded_files: count(Severity::Degraded),
         damaged_files: count(Severity::Damaged),
         duration,
         bytes_per_second: per_second(totals.bytes_read, duration),
     };
+    let counted = if is_certain { counters_of(counters) } else { undoubted(counters_of(counters)) };
+    let mut vdevs = facts::vdevs(assembly, &counted);
+    let (mut spares, mut caches) = (facts::spares(assembly), facts::caches(assembly));
+    for devices in [&mut vdevs, &mut spares, &mut caches] {
+        facts::identify(devices, assembly, &options.host);
+    }
     Outcome {
         states: Vec::new(),
         pool: facts::pool(assembly, &features),
-        vdevs: facts::vdevs(assembly, &counters_of(counters)),
-        spares: facts::spares(assembly),
-        caches: facts::caches(assembly),
+        vdevs,
+        spares,
+        caches,
         totals,
         patterns: patterns::describe(&contents.findings),
         findings_dropped: contents.dropped_damaged + contents.dropped_degraded,
@@ -287,6 +303,41 @@ pub(super) fn conclude(conclusion: Conclusion<'_>) -> Outcome {
         decoded: options.decode,
         is_partial: options.scope.is_partial(),
         summary,
+    }
+}
+
+/// When the pool was written meanwhile, what was found of its content is told and not claimed. Answers with what
+/// therefore was not checked.
+fn doubt(change: Change, contents: &mut SinkContents, bad_blocks: u64) -> Vec<NotChecked> {
+    for finding in &mut contents.findings {
+        // Devices that are not there, or not whole, are so whoever writes to them.
+        let is_certain = matches!(
+            finding.kind,
+            Kind::MemberMissing | Kind::MemberGone | Kind::MemberUnreadable | Kind::DeviceTooShort
+        );
+        if finding.severity > Severity::Note && !is_certain {
+            let message = if finding.message.is_empty() { finding.kind.entry().title } else { &finding.message };
+            finding.message = format!("seen while the pool was being written: {message}");
+            finding.severity = Severity::Note;
+        }
+    }
+    let Change { from, to } = change;
+    let add = |what, blocks| NotChecked { reason: NotCheckedReason::Changed, what, blocks, bytes: None };
+    let mut left = vec![add(format!("the state of txg {to}: that of txg {from} was, while the pool went on"), None)];
+    if bad_blocks > 0 {
+        left.push(add("whether blocks that seemed bad are, or were freed and written anew".into(), Some(bad_blocks)));
+    }
+    left
+}
+
+/// Counts without bad copies.
+fn undoubted(counted: facts::Counted) -> facts::Counted {
+    let leaf = |leaf: facts::LeafCounted| facts::LeafCounted { checksum_errors: 0, ..leaf };
+    facts::Counted {
+        leaves: counted.leaves.into_iter().map(leaf).collect(),
+        tops: counted.tops.into_iter().map(|(read, _)| (read, 0)).collect(),
+        redundancy: Vec::new(),
+        unlocks: counted.unlocks,
     }
 }
 

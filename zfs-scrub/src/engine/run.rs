@@ -14,7 +14,9 @@ use crate::facts;
 use crate::finding::{Finding, Kind, Place, Severity, Sink, SinkContents};
 use crate::options::{Options, Progress, Stop};
 use crate::outcome::{Outcome, Totals};
-use crate::passes::{devices, exchange, features, images, keys, labels, missing_logs, notices, states};
+use crate::passes::{
+    activity, devices, drives, exchange, features, images, keys, labels, missing_logs, notices, states,
+};
 use crate::resume::{Identity, Resuming};
 use crate::survey;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,6 +115,10 @@ fn run(
     });
     contents.findings.extend(missing_logs::check(assembly));
     contents.findings.extend(notices::check(assembly, &mut walked.logs));
+    contents.findings.extend(drives::check(assembly, &options.host));
+    // The last to read anything.
+    let (in_use, changed) = activity::check(assembly, &options.host);
+    contents.findings.extend(in_use);
     gather_not_checked(&counters, assembly, options, progress, &mut not_checked);
     gather_left_out(&walked.left_out, &counters, options, progress, &mut not_checked);
     gather_unnamed(unnamed, &mut not_checked);
@@ -136,6 +142,7 @@ fn run(
         features: prepared.features,
         intent_logs: walked.logs,
         at_risk,
+        changed,
         cancelled: progress.stopped() == Some(Stop::Cancelled),
         duration: started.elapsed(),
     });

@@ -199,6 +199,11 @@ catalogue! {
         meaning: "Reads of the device failed, and gave all their bytes when they were repeated. Nothing is damaged by that.",
         causes: "A disk that begins to fail, a bad cable, a controller or a network storage under load.",
         advice: "Look at the logs of the host and at the disk's own error counts (`smartctl -a`).";
+    /// A device is not the drive that its label names.
+    MemberElsewhere = "ZC0312", Note, "member is not the drive its label names",
+        meaning: "The pool records by which drive it knew this member (its devid, on Linux a name of /dev/disk/by-id), and the device that was given is another one, as its own names, serial number and WWN say. The content was checked all the same.",
+        causes: "The drive was copied to another one, a member was restored from an image, or an adapter or an enclosure reports other names than it did when the pool was last imported.",
+        advice: "Nothing, if the copy is meant. Otherwise make sure that the right device was given, and that the original and its copy are never visible to ZFS at the same time.";
     /// A dnode has fields that contradict each other.
     DnodeInvalid = "ZC0401", Damaged, "dnode invalid",
         meaning: "The description of an object (a file, a directory, a table of the pool) holds impossible values. What the object holds cannot be reached.",
@@ -264,6 +269,16 @@ catalogue! {
         meaning: "A scrub or a resilver of ZFS itself was running, or paused, when the pool was last written. Until a resilver is finished, the devices it fills hold less than the pool's redundancy promises.",
         causes: "`zpool scrub`, or a device that was replaced, attached or brought online.",
         advice: "Nothing: it goes on when the pool is imported.";
+    /// Somebody has the pool imported right now.
+    PoolInUse = "ZC0608", Note, "pool in use",
+        meaning: "A host has the pool imported while it is checked: this one, as its kernel says, or one whose heartbeat (multihost) went on during the check. As long as nothing is written, the result holds; ZC0609 says when something was.",
+        causes: "The devices of an imported pool were given.",
+        advice: "Export the pool for a check that proves something, or check a snapshot of its devices. Never import it on a second host.";
+    /// The pool was written while it was checked.
+    PoolChanged = "ZC0609", Note, "pool changed during the check",
+        meaning: "When the check ended, the labels held a newer txg than when it began: the pool was written meanwhile. Space that was freed may have been used again before it was read, so that blocks which seem bad may never have been. What was found is listed as notes, no damage is claimed, and the verdict is `incomplete`. What was found good was good when it was read.",
+        causes: "The devices of an imported pool were given, or an image that is still being written.",
+        advice: "Export the pool and check again, or check a snapshot of all its devices taken at the same moment. On an imported pool `zpool scrub` is the right check.";
     /// A table or a header of a disk image is damaged.
     ImageDamaged = "ZC0701", Degraded, "disk image damaged",
         meaning: "A table or a header of the disk image is damaged, or says what is impossible. What depends on it cannot be read, unless there was a second copy of it that could be used. Only what the check met is told: tables of parts that the pool does not use were not read.",

@@ -1,6 +1,8 @@
 //! Checks beside the walk over all blocks.
 
+pub(crate) mod activity;
 pub(crate) mod devices;
+pub(crate) mod drives;
 pub(crate) mod exchange;
 pub(crate) mod features;
 pub(crate) mod images;

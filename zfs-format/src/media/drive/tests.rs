@@ -1,5 +1,7 @@
 //! Trees of files like those of real machines; names, numbers and the form of each file are Linux's.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use super::*;
 use std::os::unix::fs::symlink;
 
