@@ -66,6 +66,13 @@ pub(crate) struct InputArgs {
     /// What can be checked without a missing member is checked.
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
+    /// Look in this directory, not below it, for members of the pool that the paths do not hold. May be given several
+    /// times.
+    ///
+    /// Links are followed, so that /dev/disk/by-id will do; a device with several names counts once. What belongs to no
+    /// pool among the paths is passed over.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) search: Vec<PathBuf>,
     /// Byte at which the member begins in each PATH, such as the start of a partition; takes K, M, G, T.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) offset: Option<u64>,

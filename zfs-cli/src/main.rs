@@ -13,6 +13,7 @@ mod open;
 mod output;
 mod progress;
 mod report;
+mod search;
 mod state_file;
 
 use args::Cli;

@@ -3,7 +3,7 @@
 use crate::args::InputArgs;
 use crate::error::Failure;
 use crate::map::maps_of;
-use crate::output;
+use crate::{output, search};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zfs_format::media::{Mapped, Medium, Opener, RateLimit, RescueMap, Throttled, Window};
@@ -39,7 +39,7 @@ pub(crate) fn candidates(input: &InputArgs, limit: Option<&Arc<RateLimit>>) -> R
 }
 
 /// The disks in one input: an archive may hold several.
-fn open(
+pub(crate) fn open(
     opener: &Opener,
     path: &Path,
     offset: Option<u64>,
@@ -75,7 +75,7 @@ fn candidate(
 }
 
 /// The files and block devices of a directory, by name; not those below it.
-fn members_of(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn members_of(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fail = |error: std::io::Error| {
         Failure::operational(format!("cannot list the directory {}: {error}", directory.display()))
     };
@@ -109,14 +109,15 @@ pub(crate) fn pool(
     limit: Option<&Arc<RateLimit>>,
 ) -> Result<Assembly, Failure> {
     let candidates = candidates(input, limit)?;
-    let assembly =
-        Assembly::from_candidates(candidates, wanted.map(Selector::parse).as_ref()).map_err(|error| Failure {
-            is_unsupported: matches!(
-                error,
-                AssemblyError::UnsupportedFeatures { .. } | AssemblyError::UnsupportedVersion { .. }
-            ),
-            ..Failure::operational(error.to_string())
-        })?;
+    let wanted = wanted.map(Selector::parse);
+    let candidates = search::add_members(candidates, input, wanted.as_ref(), limit)?;
+    let assembly = Assembly::from_candidates(candidates, wanted.as_ref()).map_err(|error| Failure {
+        is_unsupported: matches!(
+            error,
+            AssemblyError::UnsupportedFeatures { .. } | AssemblyError::UnsupportedVersion { .. }
+        ),
+        ..Failure::operational(error.to_string())
+    })?;
     for ignored in &assembly.ignored {
         if input.paths.iter().any(|path| path.display().to_string() == ignored.path) {
             output::warning(&format!("{} is not used: {}", ignored.path, ignored.because));

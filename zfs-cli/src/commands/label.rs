@@ -3,13 +3,14 @@
 use crate::args::LabelArgs;
 use crate::error::Failure;
 use crate::report::label::{DeviceFacts, LabelConfig, LabelFacts, State, UberblockSlot, render_json, render_text};
-use crate::{open, output};
+use crate::{open, output, search};
+use zfs_format::media::Host;
 use zfs_format::ondisk::nvlist::NvList;
 use zfs_format::pool::{Candidate, ConfigState, DeviceLabels, Label, PoolState, SlotState};
 
 /// Shows labels and uberblocks.
 pub(super) fn run(args: &LabelArgs, color: bool) -> Result<u8, Failure> {
-    let candidates = open::candidates(&args.input, None)?;
+    let candidates = search::add_members(open::candidates(&args.input, None)?, &args.input, None, None)?;
     if let Some(first) = candidates.first().filter(|_| candidates.iter().all(Candidate::is_blank)) {
         return Err(Failure::operational(format!("{}: {}", first.path, first.why_not())));
     }
@@ -26,13 +27,37 @@ pub(super) fn text(candidates: &[Candidate], color: bool) -> String {
 
 fn device(candidate: &Candidate) -> DeviceFacts {
     let DeviceLabels { size_bytes, labels, .. } = &candidate.labels;
+    let own = own_vdev(&candidate.labels);
+    let text = |key| own.as_ref().and_then(|vdev| vdev.str(key)).map(str::to_owned);
+    let drive = candidate.file.and_then(|file| Host::default().drive(file));
+    let mut differences = differences(&candidate.labels);
+    let devid = text("devid");
+    differences.extend(drive.as_ref().zip(devid.as_deref()).and_then(|(drive, devid)| drive.contradicts(devid)));
     DeviceFacts {
         device: candidate.path.clone(),
         size_bytes: *size_bytes,
+        devid,
+        phys_path: text("phys_path"),
+        drive,
         labels: labels.iter().map(label_facts).collect(),
         uberblocks: labels.iter().flat_map(slots).collect(),
-        differences: differences(&candidate.labels),
+        differences,
     }
+}
+
+/// What the newest label says of the device itself: a node of its tree of vdevs, or the label of a spare.
+fn own_vdev(labels: &DeviceLabels) -> Option<NvList> {
+    let config = labels.best()?.valid_config()?;
+    let guid = config.u64("guid")?;
+    let Some(top) = config.list("vdev_tree") else { return Some(config.clone()) };
+    let mut rest = vec![top];
+    while let Some(vdev) = rest.pop() {
+        if vdev.u64("guid") == Some(guid) && vdev.lists("children").is_none_or(<[NvList]>::is_empty) {
+            return Some(vdev.clone());
+        }
+        rest.extend(vdev.lists("children").unwrap_or_default());
+    }
+    None
 }
 
 fn label_facts(label: &Label) -> LabelFacts {

@@ -1,10 +1,11 @@
 //! The report of `zcheck label`: the four labels and the uberblock ring of each device.
 
-use super::json::{self, Text, ToolView};
+use super::json::{self, IdentityView, Text, ToolView};
 use super::page::{Page, Paint, name, padded};
 use super::units::{count, size, thousands, timestamp};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use zfs_format::media::Drive;
 
 /// What `zcheck label` knows about one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,12 @@ pub(crate) struct DeviceFacts {
     pub(crate) device: String,
     /// Its size.
     pub(crate) size_bytes: u64,
+    /// By which drive the newest label knows it.
+    pub(crate) devid: Option<String>,
+    /// Where the newest label says that it sits.
+    pub(crate) phys_path: Option<String>,
+    /// The drive that was opened, where the machine says which one it is.
+    pub(crate) drive: Option<Drive>,
     /// The four labels, in order.
     pub(crate) labels: Vec<LabelFacts>,
     /// The slots of all labels that are not empty.
@@ -103,6 +110,7 @@ pub(crate) fn render_text(devices: &[DeviceFacts], color: bool) -> String {
         page.blank();
         let bytes = thousands(device.size_bytes);
         page.wrapped(0, 8, &format!("device: {}  ({}, {bytes} bytes)", name(&device.device), size(device.size_bytes)));
+        drive(&mut page, device);
         page.blank();
         labels(&mut page, &device.labels);
         for difference in &device.differences {
@@ -112,6 +120,28 @@ pub(crate) fn render_text(devices: &[DeviceFacts], color: bool) -> String {
         uberblocks(&mut page, &device.uberblocks);
     }
     page.into_text()
+}
+
+/// Which drive it is, and which one the label means.
+fn drive(page: &mut Page, device: &DeviceFacts) {
+    if let Some(drive) = &device.drive {
+        let mut parts = vec![drive.kernel_name.clone()];
+        parts.extend(drive.parent.as_ref().map(|parent| format!("a partition of {parent}")));
+        parts.push(drive.summary());
+        parts.extend(drive.wwn.as_ref().map(|wwn| format!("WWN {wwn}")));
+        if !drive.holders.is_empty() {
+            parts.push(format!("used by {}", drive.holders.join(" and ")));
+        }
+        parts.retain(|part| !part.is_empty());
+        page.wrapped(8, 10, &format!("drive: {}", name(&parts.join(", "))));
+        if let Some(first) = drive.by_id.first() {
+            page.wrapped(8, 10, &format!("by-id: {}", name(first)));
+        }
+    }
+    let recorded: Vec<String> = device.devid.iter().chain(&device.phys_path).map(|text| name(text)).collect();
+    if !recorded.is_empty() {
+        page.wrapped(8, 10, &format!("label names: {}", recorded.join(" at ")));
+    }
 }
 
 fn labels(page: &mut Page, labels: &[LabelFacts]) {
@@ -170,6 +200,9 @@ struct Document<'a> {
 struct DeviceView<'a> {
     device: &'a str,
     size: u64,
+    devid: Option<&'a str>,
+    phys_path: Option<&'a str>,
+    identity: Option<IdentityView<'a>>,
     labels: Vec<LabelView<'a>>,
     uberblocks: Vec<SlotView>,
     differences: &'a [String],
@@ -226,6 +259,9 @@ pub(crate) fn render_json(devices: &[DeviceFacts]) -> Result<String, serde_json:
     let devices = devices.iter().map(|facts| DeviceView {
         device: &facts.device,
         size: facts.size_bytes,
+        devid: facts.devid.as_deref(),
+        phys_path: facts.phys_path.as_deref(),
+        identity: facts.drive.as_ref().map(Into::into),
         labels: facts.labels.iter().map(Into::into).collect(),
         uberblocks: facts.uberblocks.iter().map(Into::into).collect(),
         differences: &facts.differences,
@@ -255,6 +291,9 @@ mod tests {
         DeviceFacts {
             device: "disk.img".to_owned(),
             size_bytes: 64 << 20,
+            devid: None,
+            phys_path: None,
+            drive: None,
             labels: vec![label(0, 0, State::Ok), label(1, 262_144, State::Checksum)],
             uberblocks: vec![
                 slot(0, 6, State::Ok, 4710),
