@@ -97,3 +97,34 @@ fn exchanged_labels_are_said_first_and_nothing_is_advised_that_goes_by_them() {
     assert!(text.contains("status: The contents of z.0 and z.2 are exchanged"), "{text}");
     assert!(text.contains("next: do not import the pool") && !text.contains("zpool "), "{text}");
 }
+
+#[cfg(unix)]
+#[test]
+fn missing_members_are_found_by_search_and_nothing_else_is_taken() {
+    let (given, searched) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let sides = unpacked("mirror2", given.path());
+    let other = searched.path().join("m1");
+    std::fs::rename(&sides[1], &other).unwrap();
+    // A second name of it, the side that is given, another pool, and what is no pool at all.
+    std::os::unix::fs::symlink(&other, searched.path().join("a-link")).unwrap();
+    std::os::unix::fs::symlink(&sides[0], searched.path().join("given")).unwrap();
+    unpacked("single", searched.path());
+    std::fs::write(searched.path().join("text"), "no pool").unwrap();
+    std::fs::create_dir(searched.path().join("below")).unwrap();
+    let search = format!("--search={}", searched.path().display());
+    let alone = zcheck(&["scrub", "--json"], &[&sides[0]]);
+    assert_eq!(status(&alone), 9);
+    let found = zcheck(&["scrub", "--json", &search, &search], &[&sides[0]]);
+    assert_eq!((status(&found), stderr(&found).as_str()), (0, ""));
+    let document: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(document["findings"].as_array().unwrap().len(), 0, "{}", document["findings"]);
+    let device = |side: usize| document["vdevs"][0]["vdevs"][side]["device"].as_str().unwrap().to_owned();
+    assert_eq!(device(0), sides[0].display().to_string());
+    assert_eq!(device(1), searched.path().join("a-link").display().to_string());
+    assert_eq!(document["vdevs"][0]["vdevs"][0]["identity"], Value::Null);
+    let labels = zcheck(&["label", "--json", &search], &[&sides[0]]);
+    let document: Value = serde_json::from_slice(&labels.stdout).unwrap();
+    assert_eq!((status(&labels), document["devices"].as_array().unwrap().len()), (0, 2));
+    let refused = assert_refused(&zcheck(&["scrub", "--search=not-there"], &[&sides[0]]), "no such directory");
+    assert!(refused.contains("cannot list the directory not-there"), "{refused}");
+}

@@ -86,10 +86,14 @@ fn gather(assembly: &mut Assembly, given: &[GivenKey]) -> Info {
     }
     assembly.keys = ring;
     datasets.sort_by(|a, b| a.name.cmp(&b.name));
+    let host = Host::default();
+    for (member, message) in facts::elsewhere(assembly, &host) {
+        output::warning(&format!("{member} is not the drive that its label names: {message}"));
+    }
     let (mut vdevs, mut spares, mut caches) =
         (facts::vdevs_uncounted(assembly), facts::spares(assembly), facts::caches(assembly));
     for devices in [&mut vdevs, &mut spares, &mut caches] {
-        facts::identify(devices, assembly, &Host::default());
+        facts::identify(devices, assembly, &host);
     }
     Info {
         pool: facts::pool(assembly, &features),
