@@ -1,6 +1,7 @@
 //! Hand-made outcomes for the tests of the reports.
 
 use std::time::Duration;
+use zfs_format::media::Drive;
 use zfs_format::ondisk::dmu::ObjectType;
 use zfs_format::ondisk::scan::{ErrorScrub, ScanState};
 use zfs_format::ondisk::zil::Operation;
@@ -26,6 +27,7 @@ pub(super) fn all() -> Vec<(&'static str, Outcome)> {
         ("flood", flood()),
         ("hostile", hostile()),
         ("notices", notices()),
+        ("changed", changed()),
     ]
 }
 
@@ -177,10 +179,39 @@ pub(super) fn file(path: &str, severity: Severity, ranges: Vec<(u64, u64)>, also
     }
 }
 
+/// A pool that was written while it was checked.
+pub(super) fn changed() -> Outcome {
+    let mut outcome = clean();
+    let copies = vec![copy("disk0", 4_325_376, CopyResult::Checksum, Some(Observed::Other))];
+    let mut seen = bad_block("tank/home", "/docs/a.txt", 3, Severity::Note, copies);
+    seen.message = "seen while the pool was being written: block checksum mismatch".to_owned();
+    let place = Place { device: Some("tank".to_owned()), ..Place::default() };
+    let change = "the pool changed during the check (txg 4711 to 4715)";
+    outcome.findings = vec![seen, Finding::new(Kind::PoolChanged, place, change)];
+    outcome.not_checked = vec![NotChecked {
+        reason: NotCheckedReason::Changed,
+        what: "whether blocks that seemed bad are, or were freed and written anew".to_owned(),
+        blocks: Some(1),
+        bytes: None,
+    }];
+    (outcome.summary.verdict, outcome.summary.exit_status) = (Verdict::Incomplete, exit::INCOMPLETE);
+    outcome
+}
+
 pub(super) fn degraded() -> Outcome {
     let mut outcome = clean();
     let mut bad = leaf(0, "m.0", Some("/dev/sdb1"));
     (bad.state, bad.checksum_errors) = ("DEGRADED".to_owned(), 43);
+    bad.drive = Some(Drive {
+        kernel_name: "sdb1".to_owned(),
+        parent: Some("sdb".to_owned()),
+        partition: Some(1),
+        model: Some("WDC WD40EFRX".to_owned()),
+        serial: Some("WD-WCC4E0000000".to_owned()),
+        slot: Some("3".to_owned()),
+        by_id: vec!["ata-WDC_WD40EFRX_WD-WCC4E0000000-part1".to_owned()],
+        ..Drive::default()
+    });
     outcome.vdevs = vec![mirror("DEGRADED", vec![bad, leaf(1, "m.1", Some("/dev/sdc1"))])];
     outcome.patterns =
         vec!["m.0 reads zeros from 4 MiB to 8 MiB (one range, proven: all 43 bad copies lie in it)".to_owned()];
