@@ -35,10 +35,8 @@ fn allocations(top: TopSpec, checksum: Checksum, records: u64) -> (u64, u64) {
     let dataset = dataset.with_file(FileSpec::new("noise", Content::random(7, records * 8192)));
     let spec = PoolSpec { device_bytes: 256 << 20, ..PoolSpec::new("tank").with_tops(&[top]).with_dataset(dataset) };
     let pool = make(&spec);
-    let medium = |device: &fixtures::Device| Medium {
-        path: PathBuf::from(&device.name),
-        bytes: Arc::new(MadeDevice(device.clone())),
-    };
+    let medium =
+        |device: &fixtures::Device| Medium::new(PathBuf::from(&device.name), Arc::new(MadeDevice(device.clone())));
     let media: Vec<Medium> = pool.devices.iter().map(medium).collect();
     let mut assembly = Assembly::new(&media, None).unwrap();
     let before = HeapStats::get().total_blocks;
