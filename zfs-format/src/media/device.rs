@@ -5,7 +5,7 @@
 
 use super::bad_ranges::BadRanges;
 use super::rescue_map::RescueMap;
-use super::{Extent, MediaError, Note, ReadAt};
+use super::{Extent, MediaError, Note, PartitionPlace, ReadAt};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -95,6 +95,12 @@ impl Device {
     pub fn gone(&self) -> Option<Gone> {
         let from = self.gone_from.load(Relaxed);
         self.gone_at.get().map(|&at| Gone { at, from })
+    }
+
+    /// Where on its disk it lies, when it is a part of one.
+    #[must_use]
+    pub fn partition(&self) -> Option<PartitionPlace> {
+        self.medium.place()
     }
 
     /// What reading it was like so far.
@@ -257,6 +263,10 @@ impl ReadAt for Device {
 
     fn notes(&self) -> Vec<Note> {
         self.medium.notes()
+    }
+
+    fn place(&self) -> Option<PartitionPlace> {
+        self.medium.place()
     }
 }
 

@@ -108,8 +108,26 @@ fn physical_sector_bytes(file: &File) -> u64 {
 }
 
 /// Which file or block device a path leads to: equal for hard links, symbolic links, and nodes of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileId(pub(super) u64, pub(super) u64);
+///
+/// A part of it is told by where it begins; on Linux the device of a partition is that part of its disk.
+#[derive(Clone, Copy, Debug)]
+pub struct FileId {
+    /// The device that holds the file; 0 for block devices, which no file system has.
+    holder: u64,
+    number: u64,
+    start_bytes: u64,
+    /// The number of the block device that was opened, the partition's own for a partition; 0 for files.
+    pub(super) node: u64,
+}
+
+impl PartialEq for FileId {
+    /// A partition is the same by its own node and by that of its disk.
+    fn eq(&self, other: &Self) -> bool {
+        (self.holder, self.number, self.start_bytes) == (other.holder, other.number, other.start_bytes)
+    }
+}
+
+impl Eq for FileId {}
 
 impl FileId {
     /// Looks where a path leads; `None` where that cannot be told.
@@ -119,9 +137,14 @@ impl FileId {
         {
             use std::os::unix::fs::{FileTypeExt, MetadataExt};
             let metadata = std::fs::metadata(path).ok()?;
-            let is_device = metadata.file_type().is_block_device();
-            // No file system has the device number of 0.
-            Some(if is_device { Self(0, metadata.rdev()) } else { Self(metadata.dev(), metadata.ino()) })
+            if !metadata.file_type().is_block_device() {
+                return Some(Self { holder: metadata.dev(), number: metadata.ino(), start_bytes: 0, node: 0 });
+            }
+            #[cfg(target_os = "linux")]
+            if let Some((disk, start_bytes)) = disk_of_partition(Path::new("/sys/dev/block"), metadata.rdev()) {
+                return Some(Self { holder: 0, number: disk, start_bytes, node: metadata.rdev() });
+            }
+            Some(Self { holder: 0, number: metadata.rdev(), start_bytes: 0, node: metadata.rdev() })
         }
         #[cfg(not(unix))]
         {
@@ -135,15 +158,39 @@ impl FileId {
     pub fn of_device(major: u32, minor: u32) -> Self {
         // The encoding of Linux, whatever system this is: only equality matters elsewhere.
         let (major, minor) = (u64::from(major), u64::from(minor));
-        Self(0, (major & !0xfff) << 32 | (major & 0xfff) << 8 | (minor & !0xff) << 12 | minor & 0xff)
+        let number = (major & !0xfff) << 32 | (major & 0xfff) << 8 | (minor & !0xff) << 12 | minor & 0xff;
+        Self { holder: 0, number, start_bytes: 0, node: number }
     }
 
     /// Major and minor number, when it is a block device.
     #[must_use]
     pub fn device_number(self) -> Option<(u64, u64)> {
-        let Self(0, number) = self else { return None };
+        let Self { holder: 0, node: number, .. } = self else { return None };
         Some((number >> 32 & !0xfff | number >> 8 & 0xfff, number >> 12 & 0xffff_ff00 | number & 0xff))
     }
+}
+
+impl FileId {
+    /// The part of it that begins at this byte.
+    #[must_use]
+    pub fn part(self, start_bytes: u64) -> Self {
+        Self { start_bytes: self.start_bytes.saturating_add(start_bytes), ..self }
+    }
+}
+
+/// The number of the disk that a partition belongs to, and the byte at which it begins. `None` for whole disks. `devices`
+/// is the folder in which Linux lists block devices by number.
+#[cfg(target_os = "linux")]
+fn disk_of_partition(devices: &Path, device: u64) -> Option<(u64, u64)> {
+    let folder = devices.join(format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device)));
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    text("partition")?;
+    let start: u64 = text("start")?.trim().parse().ok()?;
+    // The folder is a link into that of the disk.
+    let disk = std::fs::read_to_string(folder.canonicalize().ok()?.parent()?.join("dev")).ok()?;
+    let (major, minor) = disk.trim().split_once(':')?;
+    let disk = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
+    Some((disk, start.saturating_mul(SECTOR_BYTES)))
 }
 
 /// Names the kind of a directory entry that is neither a regular file nor a block device.

@@ -17,6 +17,7 @@ mod file;
 mod host;
 mod mmap;
 mod note;
+pub mod partition;
 pub mod probe;
 mod rescue_map;
 mod spool;
@@ -130,6 +131,20 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     fn notes(&self) -> Vec<Note> {
         Vec::new()
     }
+
+    /// Where on a disk it lies, when it is a part of one.
+    fn place(&self) -> Option<PartitionPlace> {
+        None
+    }
+}
+
+/// Where on its disk a part of it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionPlace {
+    /// Its number in the partition table; `None` where none names it.
+    pub number: Option<u32>,
+    /// The byte of the disk at which it begins.
+    pub start_bytes: u64,
 }
 
 /// Fails unless `length` bytes at `offset` lie inside a medium of `size` bytes.
@@ -157,6 +172,23 @@ impl Medium {
     pub fn new(path: PathBuf, bytes: Arc<dyn ReadAt>) -> Self {
         Self { path, part: None, bytes }
     }
+
+    /// Its name in reports: the path, the disk in it, and which part of the disk, such as `vm.ova, disk1.vmdk,
+    /// partition 3`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut name = self.path.display().to_string();
+        if let Some(part) = &self.part {
+            name.push_str(", ");
+            name.push_str(part);
+        }
+        match self.bytes.place() {
+            Some(PartitionPlace { number: Some(number), .. }) => name.push_str(&format!(", partition {number}")),
+            Some(PartitionPlace { number: None, start_bytes }) => name.push_str(&format!(", from byte {start_bytes}")),
+            None => {}
+        }
+        name
+    }
 }
 
 /// A part of another medium: a partition, or what lies behind `--offset`.
@@ -165,6 +197,8 @@ pub struct Window {
     inner: Arc<dyn ReadAt>,
     start: u64,
     size: u64,
+    number: Option<u32>,
+    notes: Vec<Note>,
 }
 
 impl Window {
@@ -172,7 +206,19 @@ impl Window {
     #[must_use]
     pub fn new(inner: Arc<dyn ReadAt>, start: u64, size: u64) -> Self {
         let size = size.min(inner.size_bytes().saturating_sub(start));
-        Self { inner, start, size }
+        Self { inner, start, size, number: None, notes: Vec::new() }
+    }
+
+    /// The same as the partition of this number.
+    #[must_use]
+    pub fn of_partition(self, number: u32) -> Self {
+        Self { number: Some(number), ..self }
+    }
+
+    /// The same with something to be said of it.
+    #[must_use]
+    pub fn with_notes(self, notes: Vec<Note>) -> Self {
+        Self { notes, ..self }
     }
 }
 
@@ -206,7 +252,17 @@ impl ReadAt for Window {
     }
 
     fn notes(&self) -> Vec<Note> {
-        self.inner.notes()
+        let mut notes = self.inner.notes();
+        notes.extend(self.notes.iter().cloned());
+        notes
+    }
+
+    fn place(&self) -> Option<PartitionPlace> {
+        // All of a disk is no part of it.
+        let is_part = self.number.is_some() || self.start > 0;
+        let inner = self.inner.place();
+        let start_bytes = inner.map_or(0, |place| place.start_bytes).saturating_add(self.start);
+        if is_part { Some(PartitionPlace { number: self.number, start_bytes }) } else { inner }
     }
 }
 

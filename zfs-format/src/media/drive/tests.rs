@@ -204,7 +204,7 @@ fn numbers_of_devices_are_put_together_as_linux_does() {
     for (major, minor) in [(0, 0), (8, 17), (259, 300), (4095, 255), (4096, 1_048_575), (u32::MAX, u32::MAX)] {
         assert_eq!(FileId::of_device(major, minor).device_number(), Some((major.into(), minor.into())));
         #[cfg(target_os = "linux")]
-        assert_eq!(FileId::of_device(major, minor), FileId(0, rustix::fs::makedev(major, minor)));
+        assert_eq!(FileId::of_device(major, minor).node, rustix::fs::makedev(major, minor));
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     assert_eq!(FileId::of(file.path()).unwrap().device_number(), None);
