@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::OnceLock;
 use zfs_format::media::Medium;
-use zfs_format::pool::{Assembly, Candidate, DeviceLabels};
+use zfs_format::media::partition::Partitions;
+use zfs_format::pool::{Assembly, Candidate, DeviceLabels, Look, members};
 use zfs_scrub::Options;
 use zfs_scrub::options::Progress;
 
@@ -25,6 +26,28 @@ pub fn labels(data: &[u8]) {
     let medium = medium("disk", Pieces { size_bytes, pieces: BTreeMap::from([(0, data.to_vec())]) });
     black_box(DeviceLabels::read(&*medium.bytes).missing_bytes());
     assert!(Assembly::new(&[medium], None).is_err(), "no device this small is a pool");
+}
+
+/// A disk whose first 4 KiB and next 32 KiB are the input, and so are its last sectors: all tables lie there. What they
+/// name is looked at, and the disk is searched for labels.
+pub fn partitions(data: &[u8]) {
+    let size_bytes = 16 << 20;
+    let end = size_bytes - (data.len() as u64).min(1 << 20);
+    let pieces = BTreeMap::from([(0, data.to_vec()), (end, data.to_vec())]);
+    let disk = medium("disk", Pieces { size_bytes, pieces });
+    let tables = Partitions::read(&*disk.bytes);
+    let mut numbers: Vec<u32> = tables.list.iter().map(|partition| partition.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), tables.list.len(), "each partition has a number of its own");
+    black_box(tables.tables());
+    // Each that is looked at costs a megabyte.
+    if tables.list.len() <= 16 {
+        black_box(
+            members(&disk, Look::Tables).map(|found| found.iter().map(Candidate::why_not).collect::<Vec<_>>()).ok(),
+        );
+    }
+    black_box(members(&disk, Look::Partition(numbers.last().copied().unwrap_or(1))).is_ok());
 }
 
 /// A label whose configuration and uberblock are the input, with right checksums: the length of the configuration, it, the slot.

@@ -21,7 +21,7 @@ pub use codecs::{checksum, decompress, gang};
 pub use containers::vmdk;
 pub use forge::Forge;
 pub use graft::{Graft, GraftBlock, Place};
-pub use image::{label, labels, scrub_image};
+pub use image::{label, labels, partitions, scrub_image};
 pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, history, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
 pub use texts::{rescue_map, saved_run};
@@ -49,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("micro_zap", micro_zap),
     ("nvlist", nvlist),
     ("objset", objset),
+    ("partitions", partitions),
     ("rescue_map", rescue_map),
     ("sa", sa),
     ("saved_run", saved_run),

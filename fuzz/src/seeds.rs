@@ -47,6 +47,9 @@ pub fn seeds() -> Vec<Seed> {
         seeds.push(Seed { target, name: name.to_owned(), bytes: bytes.to_vec() });
     };
     add("rescue_map", "rescued", RESCUE_MAP.as_bytes());
+    // The table and its first entries.
+    add("partitions", "gpt", &include_bytes!("../../fixtures/containers/gpt-64m.bin")[..1536]);
+    add("partitions", "mbr", &nested_tables());
     // Which number or empty list, and what it becomes.
     for (name, changes) in [("counts", [64, 7, 0, 6]), ("lanes", [0, 7, 0, 6]), ("batches", [2, 20, 250, 31])] {
         add("saved_run", name, &changes);
@@ -61,6 +64,35 @@ pub fn seeds() -> Vec<Seed> {
 const RESCUE_MAP: &str = "# Mapfile. Created by GNU ddrescue version 1.27\n# current_pos  current_status  current_pass\n\
     0x00120000     ?               1\n#      pos        size  status\n0x00000000  0x00100000  +\n\
     0x00100000  0x00010000  -\n0x00110000  0x00010000  /\n0x00120000  0x00E00000  ?\n";
+
+/// An MBR with a Solaris partition, a BSD partition and an extended one, each with a table inside.
+fn nested_tables() -> Vec<u8> {
+    let mut disk = vec![0; 10 * 512];
+    let mut put = |at: usize, bytes: &[u8]| disk[at..at + bytes.len()].copy_from_slice(bytes);
+    let entry = |kind: u8, first: u32, sectors: u32| {
+        [[0; 4], [kind, 0, 0, 0], first.to_le_bytes(), sectors.to_le_bytes()].concat()
+    };
+    for (index, (kind, first)) in [(0xbf, 1), (0xa5, 4), (0x05, 8)].into_iter().enumerate() {
+        put(446 + 16 * index, &entry(kind, first, 9000));
+    }
+    put(8 * 512 + 446, &[entry(0x83, 1, 100), entry(0x05, 1, 100)].concat());
+    put(9 * 512 + 446, &entry(0x83, 1, 100));
+    for sector in [0, 8, 9] {
+        put(sector * 512 + 510, b"\x55\xaa");
+    }
+    let vtoc = 2 * 512;
+    put(vtoc + 12, &0x600d_deee_u32.to_le_bytes());
+    put(vtoc + 30, &[2, 0]);
+    put(vtoc + 72, &[2, 0, 0, 0, 1, 0, 0, 0, 0, 16, 0, 0]);
+    put(vtoc + 508, &[0xbe, 0xda]);
+    let label = 5 * 512;
+    for magic in [0, 132] {
+        put(label + magic, &0x8256_4557_u32.to_le_bytes());
+    }
+    put(label + 138, &[4, 0]);
+    put(label + 148, &[0, 16, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 27]);
+    disk
+}
 
 fn stored(words: &[u64], endian: Endian) -> Vec<u8> {
     let put = |word: &u64| if endian == Endian::Little { word.to_le_bytes() } else { word.to_be_bytes() };

@@ -7,6 +7,7 @@ mod hostile;
 mod identity;
 mod images;
 mod keys;
+mod partitions;
 mod parts;
 mod readme;
 mod real;

@@ -15,6 +15,7 @@ mod evidence;
 mod fault_filter;
 mod identity;
 mod intent_logs;
+mod partitions;
 mod resume;
 mod salt;
 mod scope;

@@ -178,7 +178,7 @@ fn names_end_with_the_time_too_and_the_report_says_so() {
     let run = |late: usize| {
         let media = damaged_media(&case).into_iter().map(|medium| {
             let bytes = Arc::new(Late { inner: medium.bytes, reads: Arc::clone(&reads), late });
-            Medium { path: medium.path, bytes }
+            Medium::new(medium.path, bytes)
         });
         reads.store(0, Relaxed);
         let scope = Scope { time_max: Some(Duration::from_secs(2)), ..Scope::default() };

@@ -74,8 +74,14 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) search: Vec<PathBuf>,
     /// Byte at which the member begins in each PATH, such as the start of a partition; takes K, M, G, T.
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "find_labels")]
     pub(crate) offset: Option<u64>,
+    /// Read only this partition of each PATH, numbered as Linux does; by default all are looked at.
+    #[arg(long, value_name = "N", conflicts_with_all = ["offset", "find_labels"])]
+    pub(crate) partition: Option<u32>,
+    /// Look for ZFS labels on all of each PATH, whatever its partition table says. Reads it once from end to end.
+    #[arg(long)]
+    pub(crate) find_labels: bool,
     /// Map file of GNU ddrescue that says what of an image was rescued; the rest is not read. May be given several
     /// times.
     ///

@@ -6,8 +6,8 @@ use crate::map::maps_of;
 use crate::{output, search};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zfs_format::media::{Mapped, Medium, Opener, RateLimit, RescueMap, Throttled, Window};
-use zfs_format::pool::{Assembly, AssemblyError, Candidate, Selector};
+use zfs_format::media::{Mapped, Medium, Opener, RateLimit, RescueMap, Throttled};
+use zfs_format::pool::{Assembly, AssemblyError, Candidate, Look, Selector, members};
 
 /// Opens all inputs and reads their labels; at least one.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn candidates(input: &InputArgs, limit: Option<&Arc<RateLimit>>) -> R
     let opener = input.opener();
     let mut candidates = Vec::new();
     for (path, is_named) in entries {
-        match open(&opener, &path, input.offset, maps.get(&path), limit) {
+        match open(&opener, &path, look(input), maps.get(&path), limit) {
             Ok(found) => candidates.extend(found),
             Err(error) if is_named => return Err(error),
             Err(error) => output::warning(&error.message),
@@ -42,20 +42,24 @@ pub(crate) fn candidates(input: &InputArgs, limit: Option<&Arc<RateLimit>>) -> R
 pub(crate) fn open(
     opener: &Opener,
     path: &Path,
-    offset: Option<u64>,
+    look: Look,
     map: Option<&RescueMap>,
     limit: Option<&Arc<RateLimit>>,
 ) -> Result<Vec<Candidate>, Failure> {
-    let media = opener.open(path).map_err(|error| Failure::operational(error.to_string()))?;
-    media.into_iter().map(|medium| candidate(medium, offset, map.cloned(), limit)).collect()
+    let mut found = Vec::new();
+    for medium in opener.open(path).map_err(|error| Failure::operational(error.to_string()))? {
+        found.extend(candidates_on(medium, look, map.cloned(), limit)?);
+    }
+    Ok(found)
 }
 
-fn candidate(
+/// The members on one disk.
+fn candidates_on(
     medium: Medium,
-    offset: Option<u64>,
+    look: Look,
     map: Option<RescueMap>,
     limit: Option<&Arc<RateLimit>>,
-) -> Result<Candidate, Failure> {
+) -> Result<Vec<Candidate>, Failure> {
     let Medium { path, part, mut bytes } = medium;
     if let Some(limit) = limit {
         bytes = Arc::new(Throttled::new(bytes, Arc::clone(limit)));
@@ -63,15 +67,17 @@ fn candidate(
     if let Some(map) = map {
         bytes = Arc::new(Mapped::new(bytes, map));
     }
-    if let Some(offset) = offset {
-        let size = bytes.size_bytes();
-        if offset >= size {
-            let message = format!("{}: --offset {offset} lies beyond its end ({size} bytes)", path.display());
-            return Err(Failure::operational(message));
-        }
-        bytes = Arc::new(Window::new(bytes, offset, u64::MAX));
+    members(&Medium { path, part, bytes }, look).map_err(|error| Failure::operational(error.to_string()))
+}
+
+/// Where on each path to look.
+pub(crate) fn look(input: &InputArgs) -> Look {
+    match (input.partition, input.offset) {
+        (Some(number), _) => Look::Partition(number),
+        (None, Some(offset)) => Look::Offset(offset),
+        (None, None) if input.find_labels => Look::Search,
+        (None, None) => Look::Tables,
     }
-    Ok(Candidate::read(&Medium { path, part, bytes }))
 }
 
 /// The files and block devices of a directory, by name; not those below it.
@@ -119,7 +125,7 @@ pub(crate) fn pool(
         ..Failure::operational(error.to_string())
     })?;
     for ignored in &assembly.ignored {
-        if input.paths.iter().any(|path| path.display().to_string() == ignored.path) {
+        if input.paths.contains(&ignored.file_path) {
             output::warning(&format!("{} is not used: {}", ignored.path, ignored.because));
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::args::InputArgs;
 use crate::error::Failure;
-use crate::open::{members_of, open};
+use crate::open::{look, members_of, open};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use zfs_format::Guid;
@@ -37,7 +37,7 @@ pub(crate) fn add_members(
                 continue;
             }
             known.extend(file);
-            for found in open(&opener, &path, input.offset, None, limit).unwrap_or_default() {
+            for found in open(&opener, &path, look(input), None, limit).unwrap_or_default() {
                 let is_own = pool_of(&found).is_some_and(|pool| pools.contains(&pool));
                 if is_own && member_of(&found).is_some_and(|member| held.insert(member)) {
                     candidates.push(found);

@@ -5,7 +5,7 @@
 
 use super::bad_ranges::BadRanges;
 use super::rescue_map::RescueMap;
-use super::{Extent, MediaError, Note, PartitionPlace, ReadAt};
+use super::{Extent, MediaError, Note, Notes, PartitionPlace, ReadAt};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -31,6 +31,8 @@ pub struct Device {
     gone_from: AtomicU64,
     /// The request at which that was first seen.
     gone_at: OnceLock<u64>,
+    /// What is to be said of it, beside what its medium says.
+    told: Notes,
 }
 
 /// A device that disappeared, or became shorter, while it was read.
@@ -77,6 +79,7 @@ impl Device {
             bad: Mutex::default(),
             gone_from: AtomicU64::new(NOTHING),
             gone_at: OnceLock::new(),
+            told: Notes::default(),
         }
     }
 
@@ -95,6 +98,11 @@ impl Device {
     pub fn gone(&self) -> Option<Gone> {
         let from = self.gone_from.load(Relaxed);
         self.gone_at.get().map(|&at| Gone { at, from })
+    }
+
+    /// What is to be said of it, beside what its medium says.
+    pub(crate) fn told(&self) -> &Notes {
+        &self.told
     }
 
     /// Where on its disk it lies, when it is a part of one.
@@ -262,7 +270,9 @@ impl ReadAt for Device {
     }
 
     fn notes(&self) -> Vec<Note> {
-        self.medium.notes()
+        let mut notes = self.medium.notes();
+        notes.extend(self.told.list());
+        notes
     }
 
     fn place(&self) -> Option<PartitionPlace> {

@@ -198,7 +198,6 @@ pub struct Window {
     start: u64,
     size: u64,
     number: Option<u32>,
-    notes: Vec<Note>,
 }
 
 impl Window {
@@ -206,19 +205,13 @@ impl Window {
     #[must_use]
     pub fn new(inner: Arc<dyn ReadAt>, start: u64, size: u64) -> Self {
         let size = size.min(inner.size_bytes().saturating_sub(start));
-        Self { inner, start, size, number: None, notes: Vec::new() }
+        Self { inner, start, size, number: None }
     }
 
     /// The same as the partition of this number.
     #[must_use]
     pub fn of_partition(self, number: u32) -> Self {
         Self { number: Some(number), ..self }
-    }
-
-    /// The same with something to be said of it.
-    #[must_use]
-    pub fn with_notes(self, notes: Vec<Note>) -> Self {
-        Self { notes, ..self }
     }
 }
 
@@ -252,9 +245,7 @@ impl ReadAt for Window {
     }
 
     fn notes(&self) -> Vec<Note> {
-        let mut notes = self.inner.notes();
-        notes.extend(self.notes.iter().cloned());
-        notes
+        self.inner.notes()
     }
 
     fn place(&self) -> Option<PartitionPlace> {

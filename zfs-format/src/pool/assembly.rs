@@ -4,6 +4,7 @@ use super::auxiliary::Auxiliary;
 use super::candidate::{Candidate, because_other, identity_config, settle_claims};
 use super::duplicate::{Duplicate, pool_labels, unique};
 use super::labels::{DeviceLabels, Label};
+use super::places::{Look, members};
 use crate::block::KeyRing;
 use crate::codec::checksum::Salt;
 use crate::media::{Device, FileId, Medium};
@@ -15,6 +16,7 @@ use crate::vdev::{AllocationClass, BuildError, Layout, TopVdev, VdevTree};
 use crate::{Guid, Txg};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `state` of a label.
@@ -65,8 +67,10 @@ pub struct Member {
 /// Something that was given but is no member of the pool.
 #[derive(Clone, Debug)]
 pub struct Ignored {
-    /// The path it was opened by.
+    /// The path it was opened by, and which part of that it is.
     pub path: String,
+    /// The path alone.
+    pub file_path: PathBuf,
     /// Why it is no member, in a few words.
     pub because: String,
 }
@@ -246,7 +250,9 @@ impl Assembly {
     /// # Errors
     /// [`AssemblyError`] when the inputs hold no pool, several pools without a choice, or one that cannot be read.
     pub fn new(media: &[Medium], wanted: Option<&Selector>) -> Result<Self, AssemblyError> {
-        Self::from_candidates(media.iter().map(Candidate::read).collect(), wanted)
+        // Where to look by default cannot be wrong.
+        let members = media.iter().flat_map(|medium| members(medium, Look::Tables).unwrap_or_default());
+        Self::from_candidates(members.collect(), wanted)
     }
 
     /// The same from labels that were already read.
@@ -254,7 +260,7 @@ impl Assembly {
     /// # Errors
     /// As [`Assembly::new`].
     pub fn from_candidates(candidates: Vec<Candidate>, wanted: Option<&Selector>) -> Result<Self, AssemblyError> {
-        let sorted = Sorted::new(candidates);
+        let sorted = Sorted::of_newer(candidates, wanted);
         let guid = sorted.choose(wanted)?;
         let Sorted { mut pools, auxiliaries, mut ignored } = sorted;
         let mut chosen_members = Vec::new();
@@ -265,7 +271,11 @@ impl Assembly {
                 continue;
             }
             let because = because_other(guid, own.as_ref(), other, identity_config(&members));
-            let left = |(candidate, _): (Candidate, Guid)| Ignored { path: candidate.path, because: because.clone() };
+            let left = |(candidate, _): (Candidate, Guid)| Ignored {
+                path: candidate.path,
+                file_path: candidate.file_path,
+                because: because.clone(),
+            };
             ignored.extend(members.into_iter().map(left));
         }
         settle_claims(&mut chosen_members, guid);
@@ -381,10 +391,29 @@ impl Sorted {
         sorted
     }
 
+    /// The same without those that a newer member overlaps, unless it is their pool that is wanted.
+    fn of_newer(candidates: Vec<Candidate>, wanted: Option<&Selector>) -> Self {
+        let (older, newer): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| candidate.older.is_some());
+        let mut sorted = Self::new(newer);
+        let is_among = |sorted: &Self, wanted: &Selector| sorted.choices().iter().any(|pool| wanted.matches(pool));
+        let are_wanted =
+            wanted.is_some_and(|wanted| !is_among(&sorted, wanted) && is_among(&Self::new(older.clone()), wanted));
+        for candidate in older {
+            match &candidate.older {
+                Some(because) if !are_wanted => {
+                    let because = because.clone();
+                    sorted.ignored.push(Ignored { path: candidate.path, file_path: candidate.file_path, because });
+                }
+                _ => sorted.place(candidate),
+            }
+        }
+        sorted
+    }
+
     fn place(&mut self, candidate: Candidate) {
         let Some(config) = candidate.identity().and_then(Label::valid_config) else {
             let because = candidate.why_not();
-            self.ignored.push(Ignored { path: candidate.path, because });
+            self.ignored.push(Ignored { path: candidate.path, file_path: candidate.file_path, because });
             return;
         };
         let state = PoolState(config.u64("state").unwrap_or(0));
@@ -398,7 +427,7 @@ impl Sorted {
             }
             _ => {
                 let because = "its ZFS label names no pool".into();
-                self.ignored.push(Ignored { path: candidate.path, because });
+                self.ignored.push(Ignored { path: candidate.path, file_path: candidate.file_path, because });
             }
         }
     }

@@ -2,21 +2,31 @@
 
 use super::labels::{ConfigState, DeviceLabels, Label};
 use crate::Guid;
-use crate::media::{Device, FileId, Medium, probe};
+use crate::media::{Device, FileId, Medium, NoteKind, ReadAt, probe};
 use crate::ondisk::nvlist::NvList;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+/// A device that is larger may be a disk whose partition table is lost.
+const DISK_BYTES_MIN: u64 = 64 << 20;
 
 /// A device with its labels read, before it is known to which pool it belongs.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The path it was opened by.
+    /// The path it was opened by, and which part of that it is.
     pub path: String,
+    /// The path alone.
+    pub file_path: PathBuf,
     /// Its bytes.
     pub medium: Arc<Device>,
     /// Its labels.
     pub labels: DeviceLabels,
-    /// Which file or block device it is, where that is known.
+    /// Which file or block device it is, or which part of one, where that is known.
     pub file: Option<FileId>,
+    /// Why it is not used unless its pool is asked for: another member overlaps it, and was written later.
+    pub older: Option<String>,
+    /// What is in the partitions of a disk without a pool.
+    pub contents: Option<String>,
 }
 
 impl Candidate {
@@ -24,12 +34,47 @@ impl Candidate {
     #[must_use]
     pub fn read(medium: &Medium) -> Self {
         let device = Device::new(Arc::clone(&medium.bytes));
+        let start = device.partition().map_or(0, |place| place.start_bytes);
         Self {
-            path: medium.path.display().to_string(),
+            path: medium.name(),
+            file_path: medium.path.clone(),
             labels: DeviceLabels::read(&device),
             medium: Arc::new(device),
-            file: FileId::of(&medium.path),
+            // Which disk of an archive it is cannot be told by the file.
+            file: FileId::of(&medium.path).filter(|_| medium.part.is_none()).map(|file| file.part(start)),
+            older: None,
+            contents: None,
         }
+    }
+
+    /// Adds what is to be said of its place on the disk.
+    pub(super) fn tell(&self, message: impl Into<String>) {
+        let file = Arc::from(self.file_path.as_path());
+        self.medium.told().add(NoteKind::PartitionTable, &file, message);
+    }
+
+    /// Where on its disk it begins.
+    pub(super) fn start_bytes(&self) -> u64 {
+        self.medium.partition().map_or(0, |place| place.start_bytes)
+    }
+
+    /// First byte of the disk behind it.
+    pub(super) fn end_bytes(&self) -> u64 {
+        self.start_bytes().saturating_add(self.medium.size_bytes())
+    }
+
+    /// How many of its labels are valid and name its pool.
+    pub(super) fn valid_labels(&self) -> usize {
+        let pool = self.identity().map(Label::pool_guid);
+        let labels = self.labels.labels.iter().filter(|label| label.valid_config().is_some());
+        labels.filter(|label| Some(label.pool_guid()) == pool).count()
+    }
+
+    /// When the newest uberblock of its pool was written, in seconds since 1970; 0 when there is none.
+    pub(super) fn last_written(&self) -> u64 {
+        let pool = self.identity().and_then(Label::pool_guid);
+        let labels = self.labels.labels.iter().filter(|label| label.pool_guid() == pool && pool.is_some());
+        labels.flat_map(Label::uberblocks).map(|(_, uberblock)| uberblock.timestamp_s).max().unwrap_or(0)
     }
 
     /// The label that says what this device is. A pool's labels lie at both ends; where two pools left labels, the
@@ -78,6 +123,9 @@ impl Candidate {
     /// Why the device is no member of any pool, in a few words.
     #[must_use]
     pub fn why_not(&self) -> String {
+        if let Some(contents) = &self.contents {
+            return format!("no ZFS label on the disk or in a partition{}; {contents}", self.remains());
+        }
         if let Some(signature) = probe::recognise(&*self.medium) {
             let advice = signature.advice.map(|advice| format!("; {advice}")).unwrap_or_default();
             return format!("this is {}, not a ZFS device{}{advice}", signature.what, self.remains());
@@ -88,6 +136,7 @@ impl Candidate {
             (0, ..) => "the file is empty".into(),
             (_, true, _) => "no valid ZFS label: there are remains of one, but no checksum holds".into(),
             (_, false, 1..) => format!("no valid ZFS label: {rings} uberblocks are left, but no configuration"),
+            (DISK_BYTES_MIN.., ..) => "no ZFS label found; --find-labels looks for one everywhere".into(),
             (..) => "no ZFS label found".into(),
         }
     }

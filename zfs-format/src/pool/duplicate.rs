@@ -52,7 +52,7 @@ pub(super) fn unique(candidates: Vec<(Candidate, Guid)>, pool: Guid) -> (Vec<Mem
     let mut members: Vec<Member> = Vec::new();
     let mut left = Vec::new();
     for (candidate, guid) in candidates {
-        let Candidate { path, medium, labels, file } = candidate;
+        let Candidate { path, medium, labels, file, .. } = candidate;
         let mut member = Member { path, medium, labels, guid, file };
         if let Some(used) = members.iter_mut().find(|used| used.guid == guid) {
             if rank(&member, pool, used) == Ordering::Greater {

@@ -194,7 +194,7 @@ impl DeviceLabels {
 const VDEV_DEPTH_MAX: usize = 8;
 
 /// Size of the device when its configuration was written, where one device's share can be told from the top-level's.
-fn recorded_psize(config: &NvList) -> Option<u64> {
+pub(super) fn recorded_psize(config: &NvList) -> Option<u64> {
     let top = config.list("vdev_tree")?;
     let mut asize = top.u64("asize")?;
     let mut vdev = top;
