@@ -327,6 +327,25 @@ mod tests {
         assert_eq!((medium.size_bytes(), medium.size_now_bytes()), (100, 10));
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_device_of_a_partition_is_a_part_of_its_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let partition = dir.path().join("devices/sda/sda1");
+        std::fs::create_dir_all(&partition).unwrap();
+        std::fs::write(partition.join("partition"), "1\n").unwrap();
+        std::fs::write(partition.join("start"), "2048\n").unwrap();
+        std::fs::write(partition.join("../dev"), "8:0\n").unwrap();
+        std::os::unix::fs::symlink(&partition, dir.path().join("8:1")).unwrap();
+        std::os::unix::fs::symlink(partition.join(".."), dir.path().join("8:0")).unwrap();
+        let number = |minor| rustix::fs::makedev(8, minor);
+        assert_eq!(disk_of_partition(dir.path(), number(1)), Some((number(0), 1 << 20)));
+        assert_eq!(disk_of_partition(dir.path(), number(0)), None);
+        assert_eq!(disk_of_partition(dir.path(), number(2)), None);
+        let disk = FileId { holder: 0, number: number(0), start_bytes: 0 };
+        assert_eq!(disk.part(1 << 20), FileId { start_bytes: 1 << 20, ..disk });
+    }
+
     #[test]
     fn directories_are_refused() {
         let dir = tempfile::tempdir().unwrap();

@@ -177,14 +177,15 @@ fn find_back(disk: &dyn ReadAt, front: Option<&Header>, protected: Option<u32>) 
     for &sector in &sizes {
         let named = front.and_then(|front| front.other_at);
         let last = (size / sector).checked_sub(1).and_then(|last| last.checked_mul(sector));
-        let protected = protected.and_then(|sectors| u64::from(sectors).checked_mul(sector));
-        let mut places: Vec<u64> = [named, last, protected].into_iter().flatten().collect();
+        let protected_end = protected.and_then(|sectors| u64::from(sectors).checked_mul(sector));
+        let mut places: Vec<u64> = [named, last, protected_end].into_iter().flatten().collect();
         places.dedup();
         // Sector 1 is where the primary one is.
         let headers = places.iter().filter(|&&at| at > sector).filter_map(|&at| Header::read(disk, at, sector));
         found.extend(headers);
     }
-    if found.is_empty() {
+    // Most inputs have no table at all.
+    if found.is_empty() && (front.is_some() || protected.is_some()) {
         found.extend(search_end(disk, &sizes));
     }
     found.into_iter().reduce(|best, next| if next.rank() > best.rank() { next } else { best })

@@ -116,9 +116,9 @@ fn a_gpt_is_read_from_either_copy() {
         &["beyond the end of the disk: it was cut short", "partition 2 ends 2097152 bytes beyond the end"],
     );
 
-    // Something behind the last sector, and no MBR that tells.
+    // Something behind the last sector, and an MBR that does not tell where that was.
     let mut tail = front_lost.clone();
-    tail[..512].fill(0);
+    put(&mut tail, 446 + 12, &[0xff; 4]);
     tail.extend([7; 3000]);
     assert_gpt(&read(&tail));
 }
