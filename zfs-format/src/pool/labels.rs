@@ -154,6 +154,15 @@ impl DeviceLabels {
         found
     }
 
+    /// The same labels with their rings as they are now; what cannot be read is empty.
+    #[must_use]
+    pub fn with_rings_now(&self, medium: &dyn ReadAt) -> Self {
+        let mut now = self.clone();
+        now.labels.iter_mut().for_each(|label| label.slots.clear());
+        now.read_rings(medium);
+        now
+    }
+
     /// Reads the rings once the slot size is known. It follows from the sector size, which only a configuration
     /// tells; a label without one uses its neighbours', and a device without any tries all sizes.
     fn read_rings(&mut self, medium: &dyn ReadAt) {

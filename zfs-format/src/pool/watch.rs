@@ -1,6 +1,6 @@
 //! Whether somebody writes to the pool while it is read: its uberblocks, looked at again.
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Member};
 use super::labels::{DeviceLabels, Label};
 use crate::Guid;
 use crate::ondisk::uberblock::Uberblock;
@@ -12,10 +12,11 @@ impl Assembly {
         newest(self.guid, self.members.iter().map(|member| &member.labels))
     }
 
-    /// The newest uberblock now: reads the labels of all members again. What cannot be read is passed over.
+    /// The newest uberblock now: reads the rings of all members again. What cannot be read is passed over.
     #[must_use]
     pub fn newest_uberblock_now(&self) -> Option<Uberblock> {
-        let read: Vec<DeviceLabels> = self.members.iter().map(|member| DeviceLabels::read(&*member.medium)).collect();
+        let now = |member: &Member| member.labels.with_rings_now(&*member.medium);
+        let read: Vec<DeviceLabels> = self.members.iter().map(now).collect();
         newest(self.guid, &read)
     }
 }
