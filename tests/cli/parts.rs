@@ -101,7 +101,8 @@ fn a_check_that_was_interrupted_goes_on_from_its_state() {
     let with_state = ["scrub", "--memory", "64M", "--state", state.to_str().unwrap()];
     let mut child = Command::new(env!("CARGO_BIN_EXE_zcheck"))
         .args(with_state)
-        .args(["--rate-limit", "400K", "--progress", "json"])
+        .args(["--rate-limit", "400K", "--progress", "json", "--spool"])
+        .arg(dir.path())
         .arg(&device)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(disk_of_partition(dir.path(), number(1)), Some((number(0), 1 << 20)));
         assert_eq!(disk_of_partition(dir.path(), number(0)), None);
         assert_eq!(disk_of_partition(dir.path(), number(2)), None);
-        let disk = FileId { holder: 0, number: number(0), start_bytes: 0 };
+        let disk = FileId { holder: 0, number: number(0), start_bytes: 0, node: 0 };
         assert_eq!(disk.part(1 << 20), FileId { start_bytes: 1 << 20, ..disk });
     }
 
