@@ -7,7 +7,7 @@ use super::units::{count, size, thousands};
 use std::collections::{BTreeMap, BTreeSet};
 use zfs_scrub::finding::{
     BLOCK_SPILL, CopyEvidence, CopyResult, Finding, Kind, LEVEL_OBJSET, LEVEL_ZIL, Observed, Place, Severity,
-    StoredPart, StoredState, file_name,
+    StoredState, file_name,
 };
 use zfs_scrub::outcome::{FileDamage, NotChecked, NotCheckedReason, Verdict};
 
@@ -231,8 +231,9 @@ fn copy_place(copy: &CopyEvidence) -> String {
 /// Where a bad copy is stored, if that is not simply the same place of the same file:
 /// ` (vm-flat.vmdk at 6,488,064)`, ` (not allocated in vm.vmdk)`.
 fn stored(copy: &CopyEvidence) -> String {
-    let is_told = |part: &&StoredPart| !part.state.is_allocated() || part.is_elsewhere();
-    let Some(part) = copy.stored.iter().find(is_told) else { return String::new() };
+    // What is stored nowhere says more than where the rest is.
+    let nowhere = copy.stored.iter().find(|part| !part.state.is_allocated());
+    let Some(part) = nowhere.or(copy.stored.iter().find(|part| part.is_elsewhere())) else { return String::new() };
     let file = name(file_name(&part.file));
     let partly = if copy.stored.iter().all(|other| other.state == part.state) { "" } else { "partly " };
     match (part.state, part.file_offset_bytes) {
@@ -460,6 +461,7 @@ fn notes(page: &mut Page, view: &View<'_>, sorted: &Sorted<'_>) {
 mod tests {
     use super::*;
     use crate::report::samples::copy;
+    use zfs_scrub::finding::StoredPart;
 
     #[test]
     fn the_place_in_an_image_is_told_where_it_is_another_one() {

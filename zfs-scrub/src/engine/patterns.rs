@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Group {
     /// (offset, length) on the device.
     places: Vec<(u64, u64)>,
-    /// Offsets of those of which at least a part is stored nowhere.
+    /// Offsets of those that are stored nowhere.
     unallocated: BTreeSet<u64>,
+    /// Offsets of those of which a part is stored nowhere.
+    partly: BTreeSet<u64>,
     /// Offsets of those that are stored as a whole, in a file that is not simply the device.
     inside: BTreeSet<u64>,
     /// The files with the bytes, or with the tables that say that there are none.
@@ -19,8 +21,10 @@ struct Group {
 impl Group {
     fn add(&mut self, offset: u64, copy: &CopyEvidence) {
         self.places.push((offset, copy.length_bytes));
-        if copy.stored.iter().any(|part| !part.state.is_allocated()) {
-            self.unallocated.insert(offset);
+        let nowhere = copy.stored.iter().filter(|part| !part.state.is_allocated()).count();
+        if nowhere > 0 {
+            let set = if nowhere == copy.stored.len() { &mut self.unallocated } else { &mut self.partly };
+            set.insert(offset);
         } else if copy.stored.iter().any(StoredPart::is_elsewhere) {
             self.inside.insert(offset);
         } else {
@@ -35,13 +39,14 @@ impl Group {
             Some(file) if self.files.len() == 1 => file_name(file),
             _ => "the image",
         };
-        match (self.unallocated.len(), self.inside.len()) {
-            (0, 0) => String::new(),
-            (0, inside) if inside == count => format!(", allocated in {file}"),
-            (0, inside) => format!(", {inside} of them allocated in {file}"),
-            (none, _) if none == count => format!(", where nothing is allocated in {file}"),
-            (none, _) => format!(", {none} of them where nothing is allocated in {file}"),
-        }
+        let told = |number: usize, what: &str| match number {
+            0 => String::new(),
+            all if all == count => format!(", {what} in {file}"),
+            some => format!(", {some} of them {what} in {file}"),
+        };
+        let nowhere = told(self.unallocated.len(), "where nothing is allocated");
+        let partly = told(self.partly.len(), "where only a part is allocated");
+        if nowhere.is_empty() && partly.is_empty() { told(self.inside.len(), "allocated") } else { nowhere + &partly }
     }
 }
 
