@@ -3,6 +3,9 @@
 //! One message is a chain of operations that wait for each other (`sha256rnds2` answers after four cycles and could begin
 //! every second one); messages do not wait for each other. Everything here is safe but the calls into functions with a
 //! target feature.
+//!
+//! Rounds are macros, and there are no closures: what has a target feature is not always inlined into what has none, and
+//! one call for each round costs more than all lanes gain.
 #![allow(unsafe_code, reason = "calls of functions compiled for a CPU feature that was detected")]
 
 use super::sha_lanes::{Kernels, State};
@@ -12,9 +15,8 @@ use std::arch::x86_64::{
     __m128i, __m256i, _mm_add_epi32, _mm_alignr_epi8, _mm_extract_epi32, _mm_set_epi32, _mm_set_epi64x,
     _mm_sha256msg1_epu32, _mm_sha256msg2_epu32, _mm_sha256rnds2_epu32, _mm_shuffle_epi8, _mm_shuffle_epi32,
     _mm256_add_epi32, _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_permute2x128_si256, _mm256_ror_epi32,
-    _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_shuffle_epi8, _mm256_srli_epi32,
-    _mm256_ternarylogic_epi32, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32,
-    _mm256_unpacklo_epi64,
+    _mm256_set_epi64x, _mm256_set1_epi32, _mm256_shuffle_epi8, _mm256_srli_epi32, _mm256_ternarylogic_epi32,
+    _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
 };
 
 /// Truth tables of `vpternlogd`.
@@ -27,16 +29,19 @@ const SWAP: [i64; 2] = [0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203];
 
 #[target_feature(enable = "sha,ssse3,sse4.1")]
 #[inline]
-fn four(words: [u32; 4]) -> __m128i {
-    let [a, b, c, d] = words.map(u32::cast_signed);
-    _mm_set_epi32(d, c, b, a)
+fn four([a, b, c, d]: [u32; 4]) -> __m128i {
+    _mm_set_epi32(d.cast_signed(), c.cast_signed(), b.cast_signed(), a.cast_signed())
 }
 
 #[target_feature(enable = "sha,ssse3,sse4.1")]
 #[inline]
 fn unpack(v: __m128i) -> [u32; 4] {
-    [_mm_extract_epi32::<0>(v), _mm_extract_epi32::<1>(v), _mm_extract_epi32::<2>(v), _mm_extract_epi32::<3>(v)]
-        .map(i32::cast_unsigned)
+    [
+        _mm_extract_epi32::<0>(v).cast_unsigned(),
+        _mm_extract_epi32::<1>(v).cast_unsigned(),
+        _mm_extract_epi32::<2>(v).cast_unsigned(),
+        _mm_extract_epi32::<3>(v).cast_unsigned(),
+    ]
 }
 
 /// Four words of a message.
@@ -79,22 +84,6 @@ impl Lane {
         }
     }
 
-    /// Four rounds, and the words for the rounds sixteen later, which take the place of those used.
-    #[target_feature(enable = "sha,ssse3,sse4.1")]
-    #[inline]
-    fn four_rounds<const ROW: usize>(&mut self) {
-        let Self { upper, lower, words } = self;
-        let [a, b, c, d] = [0, 1, 2, 3].map(|step| ROUND_256[4 * ROW + step]);
-        let sums = _mm_add_epi32(words[ROW % 4], four([a, b, c, d]));
-        *lower = _mm_sha256rnds2_epu32(*lower, *upper, sums);
-        *upper = _mm_sha256rnds2_epu32(*upper, *lower, _mm_shuffle_epi32::<0x0e>(sums));
-        if ROW < 12 {
-            let [w0, w1, w2, w3] = [0, 1, 2, 3].map(|step| words[(ROW + step) % 4]);
-            let sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8::<4>(w3, w2));
-            words[ROW % 4] = _mm_sha256msg2_epu32(sums, w3);
-        }
-    }
-
     #[target_feature(enable = "sha,ssse3,sse4.1")]
     #[inline]
     fn add(&mut self, before: &Self) {
@@ -103,14 +92,31 @@ impl Lane {
     }
 }
 
+/// Four rounds of one message, and the words for the rounds sixteen later, which take the place of those used.
+macro_rules! four_rounds {
+    ($lane:ident, $row:literal) => {
+        let constants =
+            [ROUND_256[4 * $row], ROUND_256[4 * $row + 1], ROUND_256[4 * $row + 2], ROUND_256[4 * $row + 3]];
+        let sums = _mm_add_epi32($lane.words[$row % 4], four(constants));
+        $lane.lower = _mm_sha256rnds2_epu32($lane.lower, $lane.upper, sums);
+        $lane.upper = _mm_sha256rnds2_epu32($lane.upper, $lane.lower, _mm_shuffle_epi32::<0x0e>(sums));
+        if $row < 12 {
+            let [w0, w1] = [$lane.words[$row % 4], $lane.words[($row + 1) % 4]];
+            let [w2, w3] = [$lane.words[($row + 2) % 4], $lane.words[($row + 3) % 4]];
+            let sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8::<4>(w3, w2));
+            $lane.words[$row % 4] = _mm_sha256msg2_epu32(sums, w3);
+        }
+    };
+}
+
 /// Two messages, by the SHA instructions, row by row: the numbers are known to the compiler, so all stays in registers.
 #[target_feature(enable = "sha,ssse3,sse4.1")]
 fn compress_two(states: &mut [State; 2], blocks: [&[[u8; 64]]; 2]) {
     let [mut one, mut two] = [Lane::new(states[0]), Lane::new(states[1])];
     macro_rules! rows {
         ($($row:literal)*) => {$(
-            one.four_rounds::<$row>();
-            two.four_rounds::<$row>();
+            four_rounds!(one, $row);
+            four_rounds!(two, $row);
         )*};
     }
     for (first, second) in blocks[0].iter().zip(blocks[1]) {
@@ -193,38 +199,49 @@ fn sigma<const A: i32, const B: i32, const C: i32>(v: __m256i) -> __m256i {
     _mm256_ternarylogic_epi32::<XOR>(a, b, c)
 }
 
-/// Round number T of sixteen, and the word for the round sixteen later. The state rotates by name: what is `a` in one
+/// Round number T of sixteen, of a block. The state rotates by name: what is `a` in one
 /// round is `b` in the next.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-#[inline]
-fn round<const T: usize, const EXPAND: bool>(state: &mut [__m256i; 8], words: &mut [__m256i; 16], constant: u32) {
-    let name = |letter: usize| (letter + 16 - T) % 8;
-    let [a, b, c, e, f, g, h] = [0, 1, 2, 4, 5, 6, 7].map(|letter| state[name(letter)]);
-    let added = _mm256_add_epi32(words[T], _mm256_set1_epi32(constant.cast_signed()));
-    let chosen = _mm256_add_epi32(sum::<6, 11, 25>(e), _mm256_ternarylogic_epi32::<CHOICE>(e, f, g));
-    let first = _mm256_add_epi32(_mm256_add_epi32(h, added), chosen);
-    let second = _mm256_add_epi32(sum::<2, 13, 22>(a), _mm256_ternarylogic_epi32::<MAJORITY>(a, b, c));
-    state[name(3)] = _mm256_add_epi32(state[name(3)], first);
-    state[name(7)] = _mm256_add_epi32(first, second);
-    if EXPAND {
-        let (near, far) = (words[(T + 14) % 16], words[(T + 1) % 16]);
-        let old = _mm256_add_epi32(words[T], words[(T + 9) % 16]);
-        words[T] = _mm256_add_epi32(old, _mm256_add_epi32(sigma::<17, 19, 10>(near), sigma::<7, 18, 3>(far)));
-    }
+macro_rules! round {
+    ($state:ident, $words:ident, $constant:expr, $t:literal) => {
+        let [a, b, c] = [$state[(16 - $t) % 8], $state[(17 - $t) % 8], $state[(18 - $t) % 8]];
+        let [e, f, g, h] = [$state[(20 - $t) % 8], $state[(21 - $t) % 8], $state[(22 - $t) % 8], $state[(23 - $t) % 8]];
+        let added = _mm256_add_epi32($words[$t], _mm256_set1_epi32($constant.cast_signed()));
+        let chosen = _mm256_add_epi32(sum::<6, 11, 25>(e), _mm256_ternarylogic_epi32::<CHOICE>(e, f, g));
+        let first = _mm256_add_epi32(_mm256_add_epi32(h, added), chosen);
+        let second = _mm256_add_epi32(sum::<2, 13, 22>(a), _mm256_ternarylogic_epi32::<MAJORITY>(a, b, c));
+        $state[(19 - $t) % 8] = _mm256_add_epi32($state[(19 - $t) % 8], first);
+        $state[(23 - $t) % 8] = _mm256_add_epi32(first, second);
+    };
+}
+
+/// The word for the round sixteen after round number T, which takes the place of that round's.
+macro_rules! expand {
+    ($words:ident, $t:literal) => {
+        let (near, far) = ($words[($t + 14) % 16], $words[($t + 1) % 16]);
+        let old = _mm256_add_epi32($words[$t], $words[($t + 9) % 16]);
+        $words[$t] = _mm256_add_epi32(old, _mm256_add_epi32(sigma::<17, 19, 10>(near), sigma::<7, 18, 3>(far)));
+    };
 }
 
 /// Eight messages, one in each lane of a vector of 32-bit words.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn compress_eight(states: &mut [State; 8], blocks: [&[[u8; 64]]; 8]) {
     macro_rules! rounds {
-        ($state:ident, $words:ident, $constants:ident, $expand:literal, $($t:literal)*) => {
-            $(round::<$t, $expand>(&mut $state, &mut $words, $constants[$t]);)*
-        };
+        ($state:ident, $words:ident, $constants:ident, $($t:literal)*) => {$(
+            round!($state, $words, $constants[$t], $t);
+        )*};
+    }
+    macro_rules! rounds_that_expand {
+        ($state:ident, $words:ident, $constants:ident, $($t:literal)*) => {$(
+            round!($state, $words, $constants[$t], $t);
+            expand!($words, $t);
+        )*};
     }
     let mut rows = [_mm256_set1_epi32(0); 8];
     for (row, state) in rows.iter_mut().zip(&*states) {
-        let [a, b, c, d, e, f, g, h] = state.map(u32::cast_signed);
-        *row = _mm256_set_epi32(h, g, f, e, d, c, b, a);
+        let pair = |low: u32, high: u32| (u64::from(high) << 32 | u64::from(low)).cast_signed();
+        let [a, b, c, d, e, f, g, h] = *state;
+        *row = _mm256_set_epi64x(pair(g, h), pair(e, f), pair(c, d), pair(a, b));
     }
     let mut columns = transpose(rows);
     let count = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
@@ -235,9 +252,9 @@ fn compress_eight(states: &mut [State; 8], blocks: [&[[u8; 64]]; 8]) {
         let mut state = columns;
         let [first @ .., last] = ROUND_256.as_chunks::<16>().0 else { return };
         for constants in first {
-            rounds!(state, words, constants, true, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+            rounds_that_expand!(state, words, constants, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
         }
-        rounds!(state, words, last, false, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        rounds!(state, words, last, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
         for (column, new) in columns.iter_mut().zip(state) {
             *column = _mm256_add_epi32(*column, new);
         }
@@ -252,8 +269,12 @@ fn compress_eight(states: &mut [State; 8], blocks: [&[[u8; 64]]; 8]) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
 fn unpack_half(v: __m128i) -> [u32; 4] {
-    [_mm_extract_epi32::<0>(v), _mm_extract_epi32::<1>(v), _mm_extract_epi32::<2>(v), _mm_extract_epi32::<3>(v)]
-        .map(i32::cast_unsigned)
+    [
+        _mm_extract_epi32::<0>(v).cast_unsigned(),
+        _mm_extract_epi32::<1>(v).cast_unsigned(),
+        _mm_extract_epi32::<2>(v).cast_unsigned(),
+        _mm_extract_epi32::<3>(v).cast_unsigned(),
+    ]
 }
 
 fn two(states: &mut [State; 2], blocks: [&[[u8; 64]]; 2]) {
