@@ -13,6 +13,9 @@ mod qcow2;
 #[cfg(test)]
 #[path = "tests/qemu.rs"]
 mod qemu;
+#[cfg(test)]
+#[path = "tests/stored.rs"]
+mod stored;
 mod table;
 mod unpack;
 mod vdi;

@@ -33,7 +33,11 @@ impl Clusters {
             has_data_file: header.has_data_file(),
         };
         let cluster_bytes = 1_u64 << rules.cluster_bits;
-        let area = |start: u64, length: u64| start..start.saturating_add(length);
+        // Tables have their clusters to themselves.
+        let area = |start: u64, length: u64| {
+            let clusters = length.div_ceil(cluster_bytes);
+            start..start.saturating_add(clusters.saturating_mul(cluster_bytes))
+        };
         let taken = vec![
             (area(0, cluster_bytes), "the header"),
             (area(header.l1_start, header.l1_entries.saturating_mul(8)), "the L1 table"),

@@ -1,3 +1,5 @@
+mod matrix;
+
 use super::*;
 use crate::media::{Content, Opener};
 use std::path::Path;
