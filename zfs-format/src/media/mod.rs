@@ -15,7 +15,6 @@ mod end;
 mod extent;
 mod file;
 mod host;
-mod mmap;
 mod note;
 pub mod partition;
 pub mod probe;

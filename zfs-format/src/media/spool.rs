@@ -1,6 +1,6 @@
 //! Compressed images, unpacked into a temporary file that has no name.
 
-use super::mmap::PrivateMap;
+use super::FileMedium;
 use super::{MediaError, ReadAt};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -41,7 +41,7 @@ impl Packing {
     }
 }
 
-/// Unpacks `path` into an unlinked temporary file in `folder` and maps it.
+/// Unpacks `path` into an unlinked temporary file in `folder`.
 pub(super) fn unpack(path: &Path, packing: Packing, folder: Option<&Path>) -> Result<Arc<dyn ReadAt>, MediaError> {
     let Some(folder) = folder else {
         let why = format!(
@@ -56,8 +56,8 @@ pub(super) fn unpack(path: &Path, packing: Packing, folder: Option<&Path>) -> Re
         Packing::Gzip => spool(MultiGzDecoder::new(source), folder),
         Packing::Zstd => spool(StreamingDecoder::new(source), folder),
     };
-    let map = file.and_then(|file| PrivateMap::new(&file)).map_err(fail)?;
-    Ok(Arc::new(map))
+    let medium = file.and_then(FileMedium::from_file).map_err(fail)?;
+    Ok(Arc::new(medium))
 }
 
 /// Copies `source` into an unlinked temporary file.
@@ -122,10 +122,10 @@ mod tests {
     fn spooling_keeps_zeros_as_zeros() {
         let dir = tempfile::tempdir().unwrap();
         let content = content();
-        let map = PrivateMap::new(&spool(content.as_slice(), dir.path()).unwrap()).unwrap();
+        let medium = FileMedium::from_file(spool(content.as_slice(), dir.path()).unwrap()).unwrap();
         let mut read = vec![1; content.len()];
-        map.read_at(&mut read, 0).unwrap();
-        assert_eq!(map.size_bytes(), content.len() as u64);
+        medium.read_at(&mut read, 0).unwrap();
+        assert_eq!(medium.size_bytes(), content.len() as u64);
         assert_eq!(read, content);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the file has no name");
     }
