@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "the formats that use the rest come next")]
 
 mod bitmap;
+mod ewf;
 mod image;
 mod neighbours;
 pub(super) mod ova;
@@ -51,6 +52,9 @@ pub(super) fn open(file: &ImageFile, chain: &Chain<'_>) -> Result<Option<Arc<dyn
     }
     if vhd::is(&*file.bytes) {
         return vhd::open(file, chain).map(Some);
+    }
+    if ewf::is(&*file.bytes) {
+        return ewf::open(file, chain).map(Some);
     }
     if let Some(disk) = vmdk::open(file, chain)? {
         return Ok(Some(disk));
