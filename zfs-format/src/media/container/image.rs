@@ -322,7 +322,11 @@ impl ReadAt for Image {
                 None => nothing(run.length, Content::Unreadable { why: "no such file".into() }),
             },
             Place::Packed { file, offset: at, cluster_start, cluster_bytes, .. } => Extent {
-                length_bytes: cluster_start.saturating_add(cluster_bytes).saturating_sub(offset).min(rest),
+                length_bytes: cluster_start
+                    .saturating_add(cluster_bytes)
+                    .saturating_sub(offset)
+                    .min(rest)
+                    .min(run.length),
                 content: Content::Packed,
                 file: stored(file),
                 file_offset_bytes: Some(at),

@@ -8,9 +8,11 @@ use super::super::le_u32;
 use super::super::unpack::Codec;
 use super::adler32;
 use super::segments::{ChunkTable, holding};
+use super::unread::merged;
 use super::volume::Volume;
 use crate::media::{MediaError, NoteKind, Notes};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const PACKED: u32 = 1 << 31;
@@ -24,6 +26,8 @@ pub(super) struct Chunks {
     volume: Volume,
     /// In the order of the disk.
     tables: Vec<ChunkTable>,
+    /// Bytes of the disk that could not be read when the image was made, in order.
+    unread: Vec<Range<u64>>,
     /// Entries read lately.
     kept: Mutex<VecDeque<Entries>>,
 }
@@ -39,8 +43,11 @@ struct Entries {
 }
 
 impl Chunks {
-    pub(super) fn new(volume: Volume, tables: Vec<ChunkTable>) -> Self {
-        Self { volume, tables, kept: Mutex::default() }
+    /// The chunks of `tables`, less the sectors `unread`.
+    pub(super) fn new(volume: Volume, tables: Vec<ChunkTable>, unread: Vec<Range<u64>>) -> Self {
+        let bytes_of = |sector: u64| sector.saturating_mul(volume.sector_bytes);
+        let unread = merged(unread).iter().map(|range| bytes_of(range.start)..bytes_of(range.end)).collect();
+        Self { volume, tables, unread, kept: Mutex::default() }
     }
 
     /// The entries of `table`: of the first of its copies that is whole, or else of the first that can be read.
@@ -130,6 +137,20 @@ impl Chunks {
 
 impl Layout for Chunks {
     fn run_at(&self, offset: u64, files: &[ImagePart], notes: &Notes) -> Result<Run, MediaError> {
+        let next = self.unread.get(self.unread.partition_point(|range| range.end <= offset));
+        if let Some(range) = next.filter(|range| range.start <= offset) {
+            let lost = range.end.saturating_sub(offset);
+            return Ok(Run::bad(lost, "it could not be read when the image was made"));
+        }
+        let mut run = self.stored_at(offset, files, notes)?;
+        run.length = next.map_or(run.length, |range| run.length.min(range.start.saturating_sub(offset)));
+        Ok(run)
+    }
+}
+
+impl Chunks {
+    /// The run at `offset`, as the tables tell.
+    fn stored_at(&self, offset: u64, files: &[ImagePart], notes: &Notes) -> Result<Run, MediaError> {
         let chunk_bytes = self.volume.chunk_bytes;
         let (chunk, within) = (offset / chunk_bytes, offset % chunk_bytes);
         let bytes = chunk_bytes.min(self.volume.disk_bytes.saturating_sub(chunk.saturating_mul(chunk_bytes)));

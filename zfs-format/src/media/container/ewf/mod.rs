@@ -10,6 +10,7 @@
 mod chunks;
 mod section;
 mod segments;
+mod unread;
 mod volume;
 
 use super::image::Image;
@@ -50,7 +51,7 @@ pub(super) fn open(file: &ImageFile, chain: &Chain<'_>) -> Result<Arc<dyn ReadAt
         return Err(unusable(&file.path, "no section of it says how large the disk is, or all that do are damaged"));
     };
     let tables = segments::place(&found, volume.chunks(), file, &notes);
-    let layout = Box::new(Chunks::new(volume.clone(), tables));
+    let layout = Box::new(Chunks::new(volume.clone(), tables, found.unread));
     let mut image = Image::new(volume.disk_bytes, layout, found.files, None);
     if volume.sector_bytes == 4096 {
         image.sector = volume.sector_bytes;

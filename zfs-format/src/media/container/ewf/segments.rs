@@ -7,8 +7,9 @@ use super::super::image::ImagePart;
 use super::super::{Chain, ImageFile, le_u32, le_u64};
 use super::section::{self, FileHeader, Section};
 use super::volume::Volume;
-use super::{SIGNATURE, adler32};
+use super::{SIGNATURE, adler32, unread};
 use crate::media::{MediaError, NoteKind, Notes, ReadAt};
+use std::ops::Range;
 use std::path::Path;
 
 /// As many as have names (`.E01` to `.ZZZ`), rounded up.
@@ -44,6 +45,8 @@ pub(super) struct Found {
     pub(super) volume: Option<Volume>,
     /// Tables in order; `None` where some are missing, nobody knows how many.
     pub(super) tables: Vec<Option<ChunkTable>>,
+    /// Sectors that could not be read when the image was made.
+    pub(super) unread: Vec<Range<u64>>,
     /// The first segment that is not there or cannot be used, if one was looked for.
     missing: Option<u16>,
 }
@@ -141,6 +144,13 @@ impl Found {
                         }
                     }
                 }
+                "error2" => match unread::sectors(&*segment.bytes, section) {
+                    Some(sectors) => self.unread.extend(sectors),
+                    None => {
+                        let message = "the list of sectors that could not be read when it was made is damaged";
+                        notes.add(NoteKind::ImageDamaged, &segment.path, message);
+                    }
+                },
                 _ => {}
             }
         }

@@ -259,6 +259,33 @@ fn what_is_no_disk_or_no_beginning_is_refused_by_name() {
     }
 }
 
+/// The section was put into a copy of the fixture by hand in the same way, and `ewfinfo` told the same sectors.
+#[test]
+fn what_could_not_be_read_for_the_image_is_an_error() {
+    let mut bytes = std::fs::read(fixture()).unwrap();
+    let done = bytes.windows(5).rposition(|window| window == b"done\0").unwrap();
+    bytes.truncate(done);
+    let mut header = 2_u32.to_le_bytes().to_vec();
+    header.resize(516, 0);
+    let mut body = summed(header);
+    body.extend(summed([20_u32, 3, 66, 1].map(u32::to_le_bytes).concat()));
+    section(&mut bytes, "error2", &body);
+    section(&mut bytes, "done", &[]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d.E01");
+    std::fs::write(&path, bytes).unwrap();
+    let found = disk(&path).unwrap();
+    let mut sector = [0; 512];
+    let lost: Vec<u64> = (0..67).filter(|sector_at| found.read_at(&mut sector, sector_at * 512).is_err()).collect();
+    assert_eq!(lost, [20, 21, 22, 66]);
+    found.read_at(&mut sector, 23 * 512).unwrap();
+    assert_eq!(sector[..], fixture_content()[23 * 512..24 * 512]);
+    // Sectors 16 to 31 are one compressed chunk.
+    let extents = [16, 20, 23].map(|sector| found.extent_at(sector * 512)).map(|extent| extent.length_bytes / 512);
+    assert_eq!(extents, [4, 3, 9]);
+    assert!(found.notes().is_empty(), "{:?}", found.notes());
+}
+
 #[test]
 fn segments_are_named_as_by_encase() {
     let names = |first: &str, numbers: &[u16]| -> Vec<String> {
