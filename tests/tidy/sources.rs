@@ -24,9 +24,7 @@ fn all_but_tidy(ending: &str) -> Vec<Source> {
 }
 
 fn may_be_unsafe(path: &str) -> bool {
-    let is_kernel =
-        path.starts_with("zfs-format/src/codec/") && (path.ends_with("_x86.rs") || path.ends_with("_arm.rs"));
-    is_kernel
+    path.starts_with("zfs-format/src/codec/") && (path.ends_with("_x86.rs") || path.ends_with("_arm.rs"))
 }
 
 #[test]
