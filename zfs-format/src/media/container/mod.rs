@@ -3,8 +3,6 @@
 //! All formats come down to one reader, [`Image`]: a [`Layout`] says what a byte of the disk is, and the reader fetches
 //! it, from files, compressed clusters and parents. Nothing is written, not even a log that waits for replay.
 
-#![allow(dead_code, reason = "the formats that use the rest come next")]
-
 mod bitmap;
 mod ewf;
 mod image;
