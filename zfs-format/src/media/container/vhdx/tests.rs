@@ -274,8 +274,8 @@ fn the_log_is_replayed_in_memory() {
         assert_eq!(notes[0].message, "it was not closed; its log (2 entries) was replayed in memory");
         assert_eq!(notes.len(), 1);
         assert!(std::fs::read(&path).unwrap() == bytes, "the image was changed");
-        // QEMU (10.0) does not ask whether the tail of a sequence is in it, so of one that begins anew at 0 it
-        // takes the second part alone.
+        // Seen with qemu-img 10.0.2: of a sequence that begins anew at 0 it replayed the second part alone, so
+        // that one is not compared.
         if at != MB - 8192 && has_qemu() {
             let (copy, raw) = (write(&dir, "copy.vhdx", &bytes), dir.path().join("raw"));
             let _ = Command::new("qemu-img").args(["check", "-r", "all"]).arg(&copy).output().unwrap();
