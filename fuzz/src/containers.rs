@@ -12,13 +12,32 @@ const EXTENTS_MAX: usize = 200;
 
 /// Any bytes as a disk image of VMware. No file lies beside it.
 pub fn vmdk(data: &[u8]) {
-    image(data, "nowhere/image.vmdk");
+    black_box(image(data, "nowhere/image.vmdk"));
 }
 
-/// Opens an image, reads its start, middle and end, and walks over its extents.
-fn image(data: &[u8], path: &str) {
-    let bytes = Pieces { size_bytes: data.len() as u64, pieces: BTreeMap::from([(0, data.to_vec())]) };
-    let Ok(disk) = open_image(Path::new(path), Arc::new(bytes)) else { return };
+/// Any bytes as a disk image of QEMU. No file lies beside it.
+pub fn qcow2(data: &[u8]) {
+    black_box(image(data, "nowhere/image.qcow2"));
+}
+
+/// Any bytes as a disk image of VirtualBox. No file lies beside it.
+pub fn vdi(data: &[u8]) {
+    black_box(image(data, "nowhere/image.vdi"));
+}
+
+/// Any bytes as the only segment of an image of EnCase.
+pub fn ewf(data: &[u8]) {
+    black_box(image(data, "nowhere/image.E01"));
+}
+
+fn image(data: &[u8], path: &str) -> bool {
+    disk(Pieces { size_bytes: data.len() as u64, pieces: BTreeMap::from([(0, data.to_vec())]) }, path)
+}
+
+/// Opens an image, reads its start, middle and end, and walks over its extents. Whether it is one.
+pub(crate) fn disk(bytes: Pieces, path: &str) -> bool {
+    let raw_bytes = bytes.size_bytes;
+    let Ok(disk) = open_image(Path::new(path), Arc::new(bytes)) else { return false };
     let size = disk.size_bytes();
     let mut buffer = vec![0; 100_000];
     for start in [0, 512, size / 3, size / 2, size.saturating_sub(100_000)] {
@@ -38,6 +57,7 @@ fn image(data: &[u8], path: &str) {
         at += extent.length_bytes;
     }
     black_box(disk.notes());
+    size != raw_bytes
 }
 
 /// Tiny images: grains of one sector.
@@ -92,4 +112,33 @@ fn se_sparse() -> Vec<u8> {
         put(&mut bytes, 1536 + 8 * index, &entry.to_le_bytes());
     }
     bytes
+}
+
+/// A disk of four blocks of 4 KiB: stored, free, discarded, stored.
+pub(crate) fn vdi_seed() -> Vec<u8> {
+    let mut bytes = vec![0; 2048 + 2 * 4096];
+    let head = [(64, 0xbeda_107f_u32), (68, 0x1_0001), (72, 400), (76, 1), (340, 1024), (344, 2048)];
+    let sizes = [(368, 16_384), (376, 4096), (384, 4), (1028, u32::MAX), (1032, u32::MAX - 1), (1036, 1)];
+    for (at, word) in head.into_iter().chain(sizes) {
+        put(&mut bytes, at, &word.to_le_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds::{Seed, seeds};
+
+    #[test]
+    fn the_seeds_are_images() {
+        for Seed { target, name, bytes } in seeds() {
+            let is_image = match target {
+                "vmdk" | "qcow2" | "vdi" => image(&bytes, &format!("nowhere/image.{target}")),
+                "ewf" => image(&bytes, "nowhere/image.E01"),
+                _ => continue,
+            };
+            assert!(is_image, "{target}/{name}");
+        }
+    }
 }

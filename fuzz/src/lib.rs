@@ -14,16 +14,18 @@ mod medium;
 mod metadata;
 pub mod mutate;
 mod objects;
+mod sealed;
 pub mod seeds;
 mod texts;
 
 pub use codecs::{checksum, decompress, gang};
-pub use containers::vmdk;
+pub use containers::{ewf, qcow2, vdi, vmdk};
 pub use forge::Forge;
 pub use graft::{Graft, GraftBlock, Place};
 pub use image::{label, labels, partitions, scrub_image};
 pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, history, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
+pub use sealed::{vhd, vhdx};
 pub use texts::{rescue_map, saved_run};
 
 /// A function that takes any bytes.
@@ -41,6 +43,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dnode", dnode),
     ("dsl_dataset", dsl_dataset),
     ("dsl_dir", dsl_dir),
+    ("ewf", ewf),
     ("fat_zap", fat_zap),
     ("gang", gang),
     ("history", history),
@@ -50,12 +53,16 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nvlist", nvlist),
     ("objset", objset),
     ("partitions", partitions),
+    ("qcow2", qcow2),
     ("rescue_map", rescue_map),
     ("sa", sa),
     ("saved_run", saved_run),
     ("scrub_image", scrub_image),
     ("space_map", space_map),
     ("uberblock", uberblock),
+    ("vdi", vdi),
+    ("vhd", vhd),
+    ("vhdx", vhdx),
     ("vmdk", vmdk),
     ("zap_leaf", zap_leaf),
     ("zil", zil),

@@ -1,8 +1,9 @@
 //! Good inputs, taken from a made pool: what a mutator should begin with.
 
-use crate::containers::vmdk_seeds;
+use crate::containers::{vdi_seed, vmdk_seeds};
 use crate::forge::Forge;
 use crate::image::pool;
+use crate::sealed::{vhd_seeds, vhdx_seeds};
 use fixtures::{Endian, MadeBlock, Pool};
 use zfs_format::ondisk::zil::ZIL_CHAIN_BYTES;
 
@@ -57,6 +58,17 @@ pub fn seeds() -> Vec<Seed> {
     for (name, image) in vmdk_seeds() {
         add("vmdk", name, &image);
     }
+    add("vdi", "dynamic", &vdi_seed());
+    for (name, image) in vhd_seeds() {
+        add("vhd", name, &image);
+    }
+    for (name, image) in vhdx_seeds() {
+        add("vhdx", name, &image);
+    }
+    add("qcow2", "deflate", include_bytes!("../../fixtures/containers/qcow2/deflate.qcow2"));
+    add("qcow2", "zstd", include_bytes!("../../fixtures/containers/qcow2/zstd.qcow2"));
+    add("qcow2", "snapshots", include_bytes!("../../fixtures/containers/qcow2/snapshots.qcow2"));
+    add("ewf", "disk", include_bytes!("../../fixtures/containers/ewf/disk-33k.E01"));
     seeds
 }
 

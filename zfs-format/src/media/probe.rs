@@ -22,15 +22,17 @@ const BCACHE: &str = "register it with the kernel and give the bcache device";
 const INTEGRITY: &str = "open it and give the device inside: integritysetup open DEVICE NAME";
 const VDO: &str = "start it and give the VDO volume";
 const VMFS: &str = "give the .vmdk of the virtual disk that is stored in it";
+const INSIDE: &str = "copy it out, and give the copy";
 const CEPH: &str = "export the RBD image from the Ceph cluster, and give that";
 
 /// (offset, magic bytes, what, advice), most specific first.
 const SIGNATURES: &[(u64, &[u8], &str, Option<&str>)] = &[
-    (0, b"QFI\xfb", "a qcow2 image", Some(CONVERT)),
+    // Images are opened, so that these are met inside of other disks only.
+    (0, b"QFI\xfb", "a qcow2 image", Some(INSIDE)),
     (0, b"QED\0", "a QED image", Some(CONVERT)),
-    (0, b"vhdxfile", "a VHDX image", Some(CONVERT)),
-    (0, b"conectix", "a VHD image", Some(CONVERT)),
-    (64, b"\x7f\x10\xda\xbe", "a VDI image", Some(CONVERT)),
+    (0, b"vhdxfile", "a VHDX image", Some(INSIDE)),
+    (0, b"conectix", "a VHD image", Some(INSIDE)),
+    (64, b"\x7f\x10\xda\xbe", "a VDI image", Some(INSIDE)),
     (0, b"\x1f\x8b", "a gzip file", Some(UNPACK)),
     (0, b"\xfd7zXZ\0", "an xz file", Some(UNPACK)),
     (0, b"BZh", "a bzip2 file", Some(UNPACK)),

@@ -1,0 +1,4 @@
+//! See `fuzz::vhdx`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::vhdx(data));
