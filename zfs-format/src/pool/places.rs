@@ -4,7 +4,7 @@
 //! labels of two members overlap, those that were written last are used, and the others are told.
 
 use super::candidate::Candidate;
-use super::labels::Label;
+use super::labels::{DeviceLabels, Label};
 use super::search::{self, Found};
 use crate::media::partition::{Partition, Partitions};
 use crate::media::{Medium, Window, probe};
@@ -222,8 +222,13 @@ fn describe(medium: &Medium, tables: &Partitions) -> String {
         let window = Window::new(Arc::clone(&medium.bytes), partition.start_bytes, partition.size_bytes);
         let found = probe::recognise(&window);
         advice = advice.or(found.and_then(|found| found.advice));
-        let what = found
-            .map_or_else(|| format!("type {}, nothing known in it", partition.kind), |found| found.what.to_owned());
+        let labels = DeviceLabels::read(&window);
+        let pool = labels.best().and_then(Label::valid_config).and_then(|config| config.str("name"));
+        let what = match (pool, found) {
+            (Some(pool), _) => format!("a member of the pool {pool}"),
+            (None, Some(found)) => found.what.to_owned(),
+            (None, None) => format!("type {}, nothing known in it", partition.kind),
+        };
         let name = if partition.name.is_empty() { String::new() } else { format!(" \"{}\"", partition.name) };
         parts.push(format!("{}{name} of {}: {what}", partition.number, Size(partition.size_bytes)));
     }
