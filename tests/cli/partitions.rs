@@ -87,6 +87,7 @@ fn a_partition_or_a_place_can_be_asked_for() {
     assert!(line.contains("partition 1: no ZFS label found"), "{line}");
     let line = assert_refused(&zcheck(&["label", "--partition", "7"], &[&disk]), "no partition");
     assert!(line.contains("there is no partition 7 to read; its partitions (MBR) are 1 of 1 MiB: "), "{line}");
+    assert!(line.contains(": a member of the pool "), "{line}");
     assert_refused(&zcheck(&["info", "--offset", "1G"], &[&disk]), "beyond the end");
     for args in [["--partition", "2", "--offset=1"], ["--partition", "2", "--find-labels"]] {
         assert_eq!(status(&zcheck(&[&["scrub"], &args[..]].concat(), &[&disk])), 16);

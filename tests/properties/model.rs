@@ -338,9 +338,9 @@ impl<'a> Model<'a> {
         counted.into_iter().filter(is_bad).map(|(device, _)| device).collect()
     }
 
-    /// Devices of which a copy of a block that is reached cannot be read.
-    fn unreadable_devices(&self, injuries: &Injuries) -> BTreeSet<String> {
-        let reached = (0..self.pool.blocks.len()).filter(|index| !self.is_hidden(*index, injuries));
+    /// Devices of which a copy of a block that is reached, or of any block, cannot be read.
+    fn unreadable_devices(&self, injuries: &Injuries, is_any: bool) -> BTreeSet<String> {
+        let reached = (0..self.pool.blocks.len()).filter(|index| is_any || !self.is_hidden(*index, injuries));
         let rows = reached.flat_map(|index| self.rows(index, injuries));
         let unreadable = rows.filter(|row| row.result == CopyResult::ReadError);
         unreadable.filter_map(|row| row.device.map(|(device, _)| device)).collect()
@@ -351,7 +351,10 @@ impl<'a> Model<'a> {
         let (unreadable, others): (Vec<&Finding>, Vec<&Finding>) =
             others.iter().partition(|finding| finding.kind == Kind::MemberUnreadable);
         let told: BTreeSet<String> = unreadable.iter().filter_map(|finding| finding.place.device.clone()).collect();
-        assert_eq!((self.unreadable_devices(injuries), told.len()), (told, unreadable.len()));
+        assert_eq!(told.len(), unreadable.len());
+        // A block below a lost one may be met all the same: on the way to a name, through a clone that shares it.
+        assert!(self.unreadable_devices(injuries, false).is_subset(&told), "{told:?}");
+        assert!(told.is_subset(&self.unreadable_devices(injuries, true)), "{told:?}");
         let (bad, others): (Vec<&Finding>, Vec<&Finding>) =
             others.into_iter().partition(|finding| finding.kind == Kind::MemberBad);
         let named: BTreeSet<String> = bad.iter().filter_map(|finding| finding.place.device.clone()).collect();
