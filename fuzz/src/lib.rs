@@ -25,7 +25,7 @@ pub use graft::{Graft, GraftBlock, Place};
 pub use image::{label, labels, partitions, scrub_image};
 pub use metadata::{blkptr, bpobj, bptree, brt, ddt, dsl_dataset, dsl_dir, history, nvlist, space_map, uberblock, zil};
 pub use objects::{dnode, fat_zap, micro_zap, objset, sa, zap_leaf, znode};
-pub use sealed::{vhd, vhdx};
+pub use sealed::{ova, vhd, vhdx};
 pub use texts::{rescue_map, saved_run};
 
 /// A function that takes any bytes.
@@ -52,6 +52,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("micro_zap", micro_zap),
     ("nvlist", nvlist),
     ("objset", objset),
+    ("ova", ova),
     ("partitions", partitions),
     ("qcow2", qcow2),
     ("rescue_map", rescue_map),

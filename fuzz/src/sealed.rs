@@ -71,6 +71,26 @@ fn vhd_image(data: &[u8]) -> bool {
     disk(Pieces { size_bytes: end + 512, pieces }, "nowhere/image.vhd")
 }
 
+/// An archive of disks: each header of a member gets its checksum.
+pub fn ova(data: &[u8]) {
+    black_box(ova_image(data));
+}
+
+fn ova_image(data: &[u8]) -> bool {
+    let mut bytes = data.to_vec();
+    for header in bytes.as_chunks_mut::<512>().0.iter_mut().filter(|header| header[257..262] == *b"ustar") {
+        seal_tar(header);
+    }
+    disk(Pieces { size_bytes: bytes.len() as u64, pieces: BTreeMap::from([(0, bytes)]) }, "nowhere/vm.ova")
+}
+
+/// The sum of a tar header with spaces in its place.
+fn seal_tar(header: &mut [u8; 512]) {
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+}
+
 /// Castagnoli's CRC over the whole, with zeros in its place at byte 4.
 fn seal_crc(bytes: &mut [u8]) {
     bytes[4..8].fill(0);
@@ -173,6 +193,28 @@ fn entry(sequence: u64, log: u8) -> Vec<u8> {
     entry
 }
 
+/// A description, a manifest and a disk.
+pub(crate) fn ova_seed() -> Vec<u8> {
+    let members: [(&str, &[u8]); 3] = [
+        ("vm.ovf", b"<Envelope/>"),
+        ("vm.mf", b"SHA1(vm.img)= da39a3ee5e6b4b0d3255bfef95601890afd80709\n"),
+        ("vm.img", &[5; 700]),
+    ];
+    let mut bytes = Vec::new();
+    for (name, content) in members {
+        let mut header = [0; 512];
+        put(&mut header, 0, name.as_bytes());
+        put(&mut header, 124, format!("{:011o}", content.len()).as_bytes());
+        header[156] = b'0';
+        put(&mut header, 257, b"ustar\x0000");
+        bytes.extend(header);
+        bytes.extend(content);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
 /// A dynamic image of two blocks, one of which is stored, and a differencing one.
 pub(crate) fn vhd_seeds() -> [(&'static str, Vec<u8>); 2] {
     [("dynamic", vhd_seed(3)), ("differencing", vhd_seed(4))]
@@ -215,6 +257,7 @@ mod tests {
         for (name, bytes) in vhdx_seeds() {
             assert!(vhdx_image(&bytes), "{name}");
         }
+        assert!(ova_image(&ova_seed()));
         // A differencing image needs its parent.
         assert!(vhd_image(&vhd_seed(3)));
         assert!(!vhd_image(&vhd_seed(4)));

@@ -3,7 +3,7 @@
 use crate::containers::{vdi_seed, vmdk_seeds};
 use crate::forge::Forge;
 use crate::image::pool;
-use crate::sealed::{vhd_seeds, vhdx_seeds};
+use crate::sealed::{ova_seed, vhd_seeds, vhdx_seeds};
 use fixtures::{Endian, MadeBlock, Pool};
 use zfs_format::ondisk::zil::ZIL_CHAIN_BYTES;
 
@@ -58,6 +58,7 @@ pub fn seeds() -> Vec<Seed> {
     for (name, image) in vmdk_seeds() {
         add("vmdk", name, &image);
     }
+    add("ova", "disk", &ova_seed());
     add("vdi", "dynamic", &vdi_seed());
     for (name, image) in vhd_seeds() {
         add("vhd", name, &image);

@@ -308,8 +308,8 @@ fn snapshot_of(path: &Path) -> Option<(PathBuf, String)> {
     (!path.exists()).then(|| (PathBuf::from(image), name.to_owned()))
 }
 
-/// The disk in `bytes`, which are a disk image of a known format or the disk itself. Other files that it names are looked
-/// for beside `path`.
+/// The disk in `bytes`, which are a disk image of a known format, an archive of them (the first one counts), or the disk
+/// itself. Other files that it names are looked for beside `path`.
 ///
 /// # Errors
 /// [`MediaError::Container`] for images that cannot be used; what opening other files gives.
@@ -317,6 +317,10 @@ pub fn open_image(path: &Path, bytes: Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>
     let rules = container::Rules::default();
     let chain = container::Chain::new(&rules, path);
     let file = container::ImageFile { path: path.into(), bytes };
+    if container::ova::is(&file) {
+        let first = container::ova::open(&file, &rules)?.into_iter().next();
+        return Ok(first.map_or(file.bytes, |medium| medium.bytes));
+    }
     Ok(container::open(&file, &chain)?.unwrap_or(file.bytes))
 }
 

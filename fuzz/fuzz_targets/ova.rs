@@ -1,0 +1,4 @@
+//! See `fuzz::ova`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::ova(data));
