@@ -9,10 +9,14 @@ use crate::finding::{Finding, Severity};
 use crate::options::{Options, Progress};
 use crate::outcome::Outcome;
 use crate::scope::Scope;
+use std::time::Instant;
 use zfs_format::block::{BlockReader, Work};
 use zfs_format::dataset::DatasetMap;
 use zfs_format::object::ObjsetReader;
 use zfs_format::pool::{Assembly, Mos, RecordedState, load_removed};
+
+/// Datasets of a state whose first block is read. There may be 256 states, and tens of thousands of snapshots in each.
+const DATASETS_MAX: usize = 1000;
 
 /// How far a state is looked into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +42,8 @@ pub struct Survey {
 /// What was found of one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
+    /// The run ended, or its time was over, before this state was looked at.
+    Unknown,
     /// Nothing of it can be read.
     Lost {
         /// The block that failed, and why.
@@ -47,7 +53,7 @@ pub enum Reach {
     Roots {
         /// Datasets and snapshots whose first block can be read.
         readable: u64,
-        /// All that are known.
+        /// All that were tried: a thousand at most.
         total: u64,
         /// What of the MOS could not be read, at most a few.
         problems: Vec<String>,
@@ -101,13 +107,11 @@ pub struct StateFacts {
 #[must_use]
 pub fn survey(assembly: &Assembly, survey: Survey, options: &Options, progress: &Progress) -> Vec<StateFacts> {
     let states = assembly.states();
+    let deadline = options.scope.time_max.and_then(|time| Instant::now().checked_add(time));
+    let is_over = || progress.is_cancelled() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
     let mut found: Vec<StateFacts> = Vec::with_capacity(states.len());
     for state in &states {
-        let reach = if progress.is_cancelled() {
-            Reach::Lost { why: "not looked at: the run was cancelled".to_owned() }
-        } else {
-            quick_look(assembly, state)
-        };
+        let reach = if is_over() { Reach::Unknown } else { quick_look(assembly, state) };
         let uberblock = &state.chosen.uberblock;
         found.push(StateFacts {
             txg: uberblock.txg.0,
@@ -121,12 +125,12 @@ pub fn survey(assembly: &Assembly, survey: Survey, options: &Options, progress: 
     if survey.depth > Depth::Roots {
         let mut left = survey.deep_max;
         for (state, facts) in states.iter().zip(&mut found) {
-            if left == 0 || progress.is_cancelled() {
+            if left == 0 || is_over() {
                 break;
             }
             if facts.reach.is_promising() {
                 left -= 1;
-                facts.reach = deep_look(assembly, state, survey.depth, options, progress);
+                facts.reach = deep_look(assembly, state, survey.depth, &until(options, deadline), progress);
                 if facts.reach.is_whole() {
                     break;
                 }
@@ -134,6 +138,12 @@ pub fn survey(assembly: &Assembly, survey: Survey, options: &Options, progress: 
         }
     }
     found
+}
+
+/// The options of a scrub that ends at the deadline, and not at the first damage.
+fn until(options: &Options, deadline: Option<Instant>) -> Options {
+    let time_max = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    Options { scope: Scope { time_max, fail_fast: false, ..options.scope.clone() }, ..options.clone() }
 }
 
 /// The root, the MOS, the first block of each dataset.
@@ -163,7 +173,7 @@ fn quick_look(assembly: &Assembly, state: &RecordedState) -> Reach {
     let map = DatasetMap::load(&mut mos, &assembly.name, &mut work);
     problems.extend(map.problems.iter().map(ToString::to_string));
     let (mut readable, mut total) = (0, 0);
-    for dataset in map.datasets.values().filter(|dataset| !dataset.dsl.bp.is_hole()) {
+    for dataset in map.datasets.values().filter(|dataset| !dataset.dsl.bp.is_hole()).take(DATASETS_MAX) {
         total += 1;
         readable += u64::from(ObjsetReader::open(blocks, &dataset.dsl.bp, &mut work).is_ok());
     }

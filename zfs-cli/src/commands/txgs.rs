@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zfs_scrub::Options;
 use zfs_scrub::options::Progress;
 use zfs_scrub::outcome::exit;
-use zfs_scrub::survey::{Depth, Survey, survey};
+use zfs_scrub::survey::{Depth, Reach, Survey, survey};
 
 /// States that are scrubbed at most before one is found whole.
 pub(super) const DEEP_MAX: usize = 8;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &TxgsArgs, color: bool) -> Result<u8, Failure> {
         DepthArg::Data => Depth::Data,
     };
     let states = survey(&assembly, Survey { depth, deep_max: DEEP_MAX }, &Options::default(), &progress);
-    let is_hopeless = states.iter().all(|state| matches!(state.reach, zfs_scrub::survey::Reach::Lost { .. }));
+    let is_hopeless = states.iter().all(|state| matches!(state.reach, Reach::Lost { .. } | Reach::Unknown));
     let found = States { pool: assembly.name.clone(), guid: assembly.guid.0, states, verbose: args.verbose };
     let text = if args.json { render_json(&found) } else { Ok(render_text(&found, color)) };
     output::report(&text.map_err(|error| Failure::json(&error))?)?;

@@ -91,6 +91,7 @@ fn rows(states: &[StateFacts], verbose: bool) -> Vec<(String, &StateFacts, usize
 /// What of a state can be read, in words.
 fn reach(state: &StateFacts) -> String {
     let text = match &state.reach {
+        Reach::Unknown => "not looked at".to_owned(),
         Reach::Lost { why } => format!("not readable: {}", printable(why)),
         Reach::Roots { readable, total, problems } if readable == total && problems.is_empty() => {
             format!("MOS and {} can be opened; not looked into further", count(*total, "dataset"))
@@ -197,6 +198,7 @@ impl<'a> From<&'a StateFacts> for StateView<'a> {
             degraded_blocks: None,
         };
         match &state.reach {
+            Reach::Unknown => Self { looked_at: "nothing", ..view },
             Reach::Lost { why } => Self { whole: Some(false), why: Some(why), ..view },
             Reach::Roots { readable, total, problems } => Self {
                 looked_at: "roots",

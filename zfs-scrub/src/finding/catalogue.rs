@@ -136,8 +136,8 @@ catalogue! {
         advice: "Check the newest state too, if it can be read. `zpool import -T TXG -o readonly=on` imports an older one.";
     /// Two states have one txg.
     StateTwins = "ZC0203", Note, "two states of one txg",
-        meaning: "The uberblock rings hold two states with the same txg and different roots. One system never writes that. The one written last was checked; blocks of the other may have overwritten its own.",
-        causes: "The pool was imported by two hosts at once, or two copies of its disks were used and then mixed.",
+        meaning: "The uberblock rings hold two states with the same txg and different roots. The one written last was checked; blocks of the other may have overwritten its own.",
+        causes: "The pool was imported by two hosts at once, or two copies of its disks were used and then mixed. A pool that was rewound (`zpool import -F` or `-T`) may have left one, too.",
         advice: "Find out which hosts had the disks. `zpool set multihost=on` prevents it.";
     /// The newest uberblock is from the future.
     UberblockAhead = "ZC0204", Note, "uberblock ahead of its time",

@@ -24,7 +24,7 @@ pub(crate) fn check(assembly: &Assembly, sink: &Sink) {
     }
     let twins = states.iter().filter(|state| state.has_twin && state.chosen.uberblock.txg == chosen.txg);
     let twins: Vec<String> = twins
-        .map(|state| format!("one with {} slots, written at {} s", state.slots, state.chosen.uberblock.timestamp_s))
+        .map(|state| format!("one in {} slots, written at second {}", state.slots, state.chosen.uberblock.timestamp_s))
         .collect();
     if twins.len() > 1 {
         let message = format!("txg {} has {} different roots: {}", chosen.txg, twins.len(), twins.join("; "));
