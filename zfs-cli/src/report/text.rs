@@ -286,6 +286,7 @@ fn verdict(page: &mut Page, view: &View<'_>) {
     let mut sentence = match summary.verdict {
         _ if view.root_lost.is_some() => format!("nothing was checked at txg {}", view.outcome.pool.txg),
         Verdict::Clean => clean(view),
+        Verdict::Degraded if is_about_images(view) => "all data is readable, but a disk image is damaged".to_owned(),
         Verdict::Degraded => "all data is readable, redundancy is not complete".to_owned(),
         Verdict::Damaged => damaged(view),
         Verdict::Incomplete if changed(view).is_some() => {
@@ -304,6 +305,15 @@ fn verdict(page: &mut Page, view: &View<'_>) {
         sentence.push_str(&format!(" (exit{GLUE}status{GLUE}{})", summary.exit_status));
     }
     page.labelled("", 2, (paint, summary.verdict.word()), &format!(": {sentence}"));
+}
+
+/// Nothing is wrong but with the disk images in which the members lie.
+fn is_about_images(view: &View<'_>) -> bool {
+    let is_image = |kind: Kind| kind.entry().code.starts_with("ZC07");
+    let findings = &view.outcome.findings;
+    view.outcome.summary.degraded_blocks == 0
+        && view.missing.is_empty()
+        && findings.iter().filter(|finding| finding.severity > Severity::Note).all(|finding| is_image(finding.kind))
 }
 
 fn clean(view: &View<'_>) -> String {
