@@ -256,8 +256,10 @@ impl Image {
     ) -> Result<(), MediaError> {
         let whole = cluster.len() as u64;
         let Some(part) = self.files.get(file) else { return Err(damaged(start, whole, "no such file")) };
+        // What a cluster is packed into is hardly longer than it; a table may claim anything.
+        let packed_bytes_max = whole.saturating_mul(2).saturating_add(64 << 10);
         // The size of a compressed cluster is often rounded up to sectors, which the file need not have.
-        let available = part.bytes.size_bytes().saturating_sub(at).min(length).min(2 * CLUSTER_BYTES_MAX);
+        let available = part.bytes.size_bytes().saturating_sub(at).min(length).min(packed_bytes_max);
         let mut packed = vec![0; usize::try_from(available).unwrap_or(0)];
         part.bytes.read_at(&mut packed, at).map_err(|error| match error {
             // A sector of the file that cannot be read costs the whole cluster.
