@@ -7,6 +7,8 @@
 //! Not followed: intent logs, gangs, what lists of blocks (dead lists, dedup tables) say of a block that changed. MACs of encrypted
 //! datasets are left as they are, so a change there is what somebody without a key could make.
 
+mod find;
+
 use crate::codecs::seal;
 use lz4_flex::block::compress;
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,6 +218,12 @@ impl Graft {
             self.changed.insert(index, plain);
         }
         self.changed.get_mut(&index).expect("it was just put there")
+    }
+
+    /// What a block holds now.
+    fn held(&self, index: usize) -> Vec<u8> {
+        let changed = self.changed.get(&index).cloned();
+        changed.unwrap_or_else(|| self.read(index).expect("the pool is whole"))
     }
 
     fn read(&self, index: usize) -> Option<Vec<u8>> {
