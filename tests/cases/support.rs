@@ -70,11 +70,6 @@ impl Disks {
         Self::new(&[("disk0".to_owned(), bytes.to_vec())])
     }
 
-    /// The folder with the files.
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     /// What a command answers, as text and as JSON. The inputs stay as they are, and it ends in time.
     pub(crate) fn run(&self, command: &str, args: &[&str]) -> Answer {
         let before = self.sums();
