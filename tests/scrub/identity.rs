@@ -157,6 +157,21 @@ fn case_a10_a_truncated_image_says_how_much_is_missing() {
     assert_eq!(of_kind(&outcome, Kind::LabelMissing).len(), 2);
 }
 
+/// Not even the boot area is there, so there is no room for labels at the end; the two in front say what it was.
+#[test]
+fn case_a10_an_image_cut_within_its_first_sectors_is_still_a_member() {
+    for size in [512 << 10, 1_100_000, 4_300_000] {
+        let mut device = kept("single").remove(0).1;
+        device.truncate(size);
+        let outcome = checked(vec![("disk0".into(), device)], "single");
+        let missing = ((64 << 20) - size).to_string();
+        let short = of_kind(&outcome, Kind::DeviceTooShort);
+        assert!(short.len() == 1 && short[0].message.contains(&missing), "{short:?}");
+        assert_eq!(of_kind(&outcome, Kind::RootLost).len(), 1, "{size}");
+        assert_eq!(status(&outcome), exit::DAMAGED | exit::INCOMPLETE);
+    }
+}
+
 #[test]
 fn case_b1_the_front_overwritten() {
     let whole = kept("single").remove(0).1;

@@ -51,18 +51,17 @@ pub const fn usable_bytes(device_bytes: u64) -> u64 {
 
 /// Offset on the leaf of label `index` (0 to 3) when the leaf uses `psize_bytes` (see [`usable_bytes`]).
 ///
-/// `None` when there is no such label or when the four labels and the boot region do not fit.
+/// `None` when there is no such label, or when it does not fit: the first two need no more than themselves, so that a device that
+/// was cut short still tells what it was; the last two do not reach into the boot region.
 ///
 /// Source: OpenZFS module/zfs/vdev_label.c, `vdev_label_offset`.
 #[must_use]
 pub fn label_offset(index: usize, psize_bytes: u64) -> Option<u64> {
     let end_bytes = psize_bytes.checked_sub(VDEV_LABEL_END_BYTES)?;
-    if end_bytes < VDEV_LABEL_START_BYTES {
-        return None;
-    }
     match index {
         0 => Some(0),
         1 => Some(LABEL_BYTES),
+        2 | 3 if end_bytes < VDEV_LABEL_START_BYTES => None,
         2 => Some(end_bytes),
         3 => end_bytes.checked_add(LABEL_BYTES),
         _ => None,
@@ -209,7 +208,9 @@ mod tests {
     #[test]
     fn a_leaf_too_small_for_its_labels_has_none() {
         assert_eq!(label_offset(0, 0), None);
-        assert_eq!(label_offset(0, VDEV_LABEL_START_BYTES + VDEV_LABEL_END_BYTES - 1), None);
+        assert_eq!(label_offset(1, VDEV_LABEL_END_BYTES - 1), None);
+        assert_eq!(label_offset(1, VDEV_LABEL_END_BYTES), Some(LABEL_BYTES));
+        assert_eq!(label_offset(2, VDEV_LABEL_START_BYTES + VDEV_LABEL_END_BYTES - 1), None);
         assert_eq!(label_offset(2, VDEV_LABEL_START_BYTES + VDEV_LABEL_END_BYTES), Some(VDEV_LABEL_START_BYTES));
     }
 
